@@ -10,24 +10,30 @@ import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
+from docs_session import ROOT, blocks_of
 from fleet import HOLDFAST, PATIENCE, wait_until
 from redis import Redis
 
 from empty_stores import with_query
+from holdfast.bench.game.workload import make_workload
 from servers import fresh_schema
 
 SHORT = ("--duration", "12")
 REAL = ("--duration", "600")
+PAGE = ROOT / "docs" / "howto" / "scheduling-game.md"
 RULES = {"complete", "once", "early", "late"}
 
 pytestmark = pytest.mark.timeout(240)
 
 
-def play(*words, within=180):
-    """Play a game to its end; return what it says of itself, with its exit code."""
+def play(*words, within=180, folder=None):
+    """Play a game to its end, from a folder; return what it says of itself, with its exit code."""
     command = [HOLDFAST, "bench", "game", *words, "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=within, check=False, env=environment())
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=within, check=False, env=environment(), cwd=folder
+    )
     assert ended.stdout, ended.stderr
     return {**json.loads(ended.stdout), "exit_code": ended.returncode, "said": ended.stderr}
 
@@ -56,25 +62,29 @@ def said_of(report):
 
 @pytest.fixture(scope="module")
 def short_games(tmp_path_factory, shared_postgres, shared_redis):
-    """Give a short game of each mode, each on another store, one by the reference, and the folder with a report.
+    """Give a short game of each mode, each on another store, one by a published strategy and one by the page's own.
 
-    They are played at once: each waits most of its time.
+    They are played at once: each waits most of its time. The folder has a report and a board of one of them.
     """
     folder = tmp_path_factory.mktemp("report")
+    [example] = [block for block in blocks_of(PAGE) if block.title]
+    (folder / example.title).write_text(example.body)
     with fresh_schema(shared_postgres) as schema, Redis.from_url(shared_redis) as own:
         games = {
-            "workers": ("--mode", "workers", "--instances", "2", "--report", str(folder)),
+            "workers": ("--mode", "workers", "--instances", "2", "--report", "report", "--board", "board"),
             "hatest": ("--mode", "hatest", "--instances", "2", "--url", with_query(shared_postgres, schema=schema)),
             "kill": ("--mode", "kill", "--instances", "3", "--url", shared_redis),
+            "reliability": ("--mode", "reliability", "--instances", "2"),
             "lookahead": ("--instances", "2", "--strategy", "lookahead"),
+            "patient:Patient": ("--instances", "2", "--strategy", "patient:Patient", "--period", "4"),
         }
         with ThreadPoolExecutor(len(games)) as players:
-            reports = list(players.map(lambda words: play(*SHORT, *words), games.values()))
+            reports = list(players.map(lambda words: play(*SHORT, *words, folder=folder), games.values()))
         own.flushdb()
     return {**dict(zip(games, reports, strict=True)), "folder": folder}
 
 
-@pytest.mark.parametrize("mode", ["workers", "hatest", "kill"])
+@pytest.mark.parametrize("mode", ["workers", "hatest", "kill", "reliability"])
 def test_game_rules_hold(short_games, mode):
     """All complete, exactly once or only again after a kill, none early, none 30 s late."""
     report = short_games[mode]
@@ -102,9 +112,40 @@ def test_game_of_kills_kills(short_games):
     assert figures(short_games["hatest"])["instances"] > 2
 
 
-def test_game_report_is_written(short_games):
-    names = {file.name for file in short_games["folder"].iterdir()}
-    assert names == {"README.md", "game.xlsx", "delays.png", "cost-efficiency.png"}
+def test_game_of_reliability_goes_on_without_who_was_killed(short_games):
+    """The classic round: some are gone for good and nobody comes back; those that are left run all jobs."""
+    told = figures(short_games["reliability"])
+    assert (told["instances"], told["killed"]) == (2, 1)
+    assert short_games["reliability"]["exit_code"] == 0
+
+
+def test_game_that_is_short_ends_with_its_last_job(short_games):
+    """Whoever tries something out does not wait for the rest that the real game has."""
+    report = short_games["patient:Patient"]
+    work = make_workload(12, seed=1)
+    assert max(work.planned) < report["seconds"] < work.end
+
+
+def test_game_report_and_board_are_written(short_games):
+    files = ["README.md", "game.xlsx", "delays.png", "cost-efficiency.png"]
+    assert {file.name for file in (short_games["folder"] / "report").iterdir()} == set(files)
+    board = short_games["folder"] / "board"
+    assert {file.name for file in board.iterdir()} == {"runs.jsonl", *files} - {"delays.png"}
+    [line] = (board / "runs.jsonl").read_bytes().splitlines()
+    run, told = msgspec.json.decode(line), figures(short_games["workers"])
+    assert {name: run[name] for name in ("strategy", "cost", "completed")} == {
+        name: told[name] for name in ("strategy", "cost", "completed")
+    }
+
+
+def test_game_by_the_strategy_of_the_page(short_games):
+    """The example of how to write a strategy plays by the rules, and looks as often as it was told."""
+    report = short_games["patient:Patient"]
+    told = figures(report, "patient:Patient")
+    assert RULES & missed(report, "patient:Patient").keys() == set(), report
+    assert told["jobs"] == told["completed"] > 30
+    assert told["lists"] >= 2 * (report["seconds"] - 15) / 4
+    assert report["exit_code"] == 0
 
 
 def test_game_on_servers_and_by_the_reference(short_games):
@@ -157,10 +198,10 @@ def test_game_as_published(instances, measured):
 
 
 @pytest.mark.full_size
-@pytest.mark.timeout(3_000)
+@pytest.mark.timeout(4_000)
 def test_game_beside_the_reference_strategies(measured):
     """Five instances, and the published ways to play on the same machine: better in both scores than either."""
-    report = play("--instances", "5", *REAL, "--strategy", "all", within=2_800)
+    report = play("--instances", "5", *REAL, "--strategy", "all", within=3_600)
     measured(said_of(report))
     assert missed(report) == {}
     ours = figures(report)
@@ -168,6 +209,18 @@ def test_game_beside_the_reference_strategies(measured):
         assert ours["cost"] < other["cost"]
         assert ours["efficient"] < other["efficient"]
     assert ours["standing"]["better_in_both"] == 0
+
+
+@pytest.mark.full_size
+@pytest.mark.timeout(2_400)
+def test_game_in_both_rounds(measured):
+    """--mode both: three of five are gone for good and two run all jobs; then the benchmark, within its bounds."""
+    report = play("--mode", "both", *REAL, within=2_200)
+    for one in report["rounds"]:
+        measured(said_of(one))
+        assert missed(one) == {}
+    assert [one["mode"] for one in report["rounds"]] == ["reliability", "workers"]
+    assert report["exit_code"] == 0
 
 
 @pytest.mark.full_size

@@ -16,11 +16,16 @@ def load_app(
     target: str, app_dir: str, *, unfound: str = "run from the folder that holds it, or give --app-dir"
 ) -> Holdfast:
     """Import MODULE (also from `app_dir`) and return its attribute APP. `unfound` says what to do without one."""
+    return _app_in(load_module(target, app_dir, unfound), target.partition(":")[2])
+
+
+def load_module(target: str, app_dir: str, unfound: str) -> ModuleType:
+    """Import MODULE of MODULE:NAME. Raises ConfigurationError, with what to do."""
     module_name, _, attribute = target.partition(":")
     if app_dir not in sys.path:
         sys.path.insert(0, app_dir)
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
             remedy = unfound
@@ -33,7 +38,6 @@ def load_app(
             raise  # it names the file or the variable, and the module can do nothing about it
         what = f"{type(error).__name__}: {error}{_where(error)}"
         raise ConfigurationError(f"{module_name} cannot be imported: {what}") from error
-    return _app_in(module, attribute)
 
 
 def _app_in(module: ModuleType, attribute: str) -> Holdfast:

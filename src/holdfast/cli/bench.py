@@ -1,5 +1,6 @@
 """`holdfast bench game`: play the scheduling game, and tell what came of it."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,19 +15,27 @@ from holdfast.cli.output import Column, number, say, say_heading, say_json, say_
 from holdfast.cli.progress import span_progress
 
 if TYPE_CHECKING:  # the other commands must not pay for what a game needs
+    from collections.abc import Sequence
+
     from holdfast.bench.game.result import Figures, Report
 
 BOUND_MISSED = 4
 """The exit code where all rules were kept, and a bound on a score was not."""
 
-_MODES = ("workers", "hatest", "kill")
-_STRATEGIES = ("ours", "naive", "lookahead", "all")
+_ROUNDS: dict[str, tuple[str, ...]] = {
+    **{mode: (mode,) for mode in ("workers", "hatest", "kill", "reliability")},
+    "both": ("reliability", "workers"),
+}
+"""What is played, one after the other, by the word for --mode."""
+
+_STRATEGIES = ("ours", "naive", "lookahead", "separate", "all")
 _PUBLISHED_INSTANCES = 5
 
 _GAME_EPILOG = (
     examples(
         "holdfast bench game",
         "holdfast bench game --strategy all --report report",
+        "holdfast bench game --mode both --strategy mine:Mine --board runs",
         "holdfast bench game --mode kill --duration 60",
         "holdfast bench game --instances 2 --url postgresql://localhost/test --json",
     )
@@ -41,6 +50,21 @@ Exit codes:
 )
 
 
+def check_strategies(_ctx: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what cannot play, before the game; a contestant's module is imported for it."""
+    for name in names:
+        if ":" in name:
+            from holdfast.bench.game.reference.strategies import find_strategy  # noqa: PLC0415 - as below
+            from holdfast.child.loading import load_module  # noqa: PLC0415
+
+            load_module(name, "", "run from the folder that holds it")
+            find_strategy(name)
+        elif name not in _STRATEGIES:
+            known = ", ".join(f"'{each}'" for each in _STRATEGIES)
+            raise click.BadParameter(f"'{name}' is not one of {known}, and not MODULE:CLASS")
+    return names
+
+
 @click.group(epilog=examples("holdfast bench game --instances 5", "holdfast bench game --duration 30 --json"))
 def bench() -> None:
     """Measure Holdfast by a game with published scores."""
@@ -49,9 +73,10 @@ def bench() -> None:
 @bench.command(epilog=_GAME_EPILOG)
 @click.option(
     "--mode",
-    type=click.Choice(_MODES),
+    type=click.Choice(tuple(_ROUNDS)),
     default="workers",
-    help="Instances stay; come and go, stopped gracefully; or come and go, killed.",
+    help="Instances stay; come and go, stopped gracefully, or killed; three of five are stopped or killed for good;"
+    " or that, and then a round in which they stay.",
 )
 @click.option(
     "--instances",
@@ -70,9 +95,19 @@ def bench() -> None:
 @click.option("--seed", type=int, default=1, help="Decides what is random.")
 @click.option(
     "--strategy",
-    type=click.Choice(_STRATEGIES),
-    default="ours",
-    help="Who plays: Holdfast, a reference strategy, or all, one after the other.",
+    "strategies",
+    multiple=True,
+    default=("ours",),
+    metavar=f"[{'|'.join(_STRATEGIES)}|MODULE:CLASS]",
+    callback=check_strategies,
+    help="Who plays: Holdfast, another strategy, one of your own, or all. May be given several times.",
+)
+@click.option(
+    "--period",
+    type=click.FloatRange(min=0.1, max=60),
+    default=10.0,
+    metavar="SECONDS",
+    help="How often strategies other than ours look for jobs.",
 )
 @click.option(
     "--url",
@@ -87,6 +122,12 @@ def bench() -> None:
     metavar="FOLDER",
     help="Write a page, pictures and a workbook there.",
 )
+@click.option(
+    "--board",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Add the scores to the board of your own runs there.",
+)
 @debug_option
 @click.pass_context
 def game(
@@ -96,10 +137,12 @@ def game(
     instances: int,
     duration: float,
     seed: int,
-    strategy: str,
+    strategies: tuple[str, ...],
+    period: float,
     url: str | None,
     as_json: bool,
     report: Path | None,
+    board: Path | None,
 ) -> None:
     """Play the scheduling game, and compare the scores.
 
@@ -109,34 +152,51 @@ def game(
     """
     # The other commands must not pay for importing all that a game needs.
     from holdfast.bench.game.playing import Game, Moment  # noqa: PLC0415
-    from holdfast.bench.game.report import prepare_report, write_report  # noqa: PLC0415
-    from holdfast.bench.game.timetable import Mode  # noqa: PLC0415
+    from holdfast.bench.game.report import prepare_board, prepare_report, write_board, write_report  # noqa: PLC0415
+    from holdfast.bench.game.timetable import Mode, leaving  # noqa: PLC0415
     from holdfast.bench.game.tournament import ALL, run_tournament  # noqa: PLC0415
 
     if report is not None:
         prepare_report(report)
-    strategies = ALL if strategy == "all" else (strategy,)
+    if board is not None:
+        prepare_board(board)
+    rounds = _ROUNDS[mode]
+    if Mode.RELIABILITY in rounds and not leaving(instances):
+        raise click.UsageError(f"--mode {mode} takes two instances or more: one has to take over")
+    players = tuple(dict.fromkeys(each for name in strategies for each in (ALL if name == "all" else (name,))))
     with span_progress() as show:
 
-        def tell(who: str, moment: Moment) -> None:
-            show(who, f"{moment.run:,}/{moment.jobs:,} jobs", moment.elapsed, moment.seconds)
+        def tell(mode: Mode, who: str, moment: Moment) -> None:
+            show(f"{mode} {who}", f"{moment.run:,}/{moment.jobs:,} jobs", moment.elapsed, moment.seconds)
 
-        tournament = run_tournament(Game(Mode(mode), instances, duration, seed), strategies, url, tell)
+        games = [Game(Mode(each), instances, duration, seed, period) for each in rounds]
+        tournaments = [run_tournament(game, players, url, partial(tell, game.mode)) for game in games]
+    reports = [tournament.report for tournament in tournaments]
+    _tell_all(reports, as_json=as_json)
+    written = {"report": (report, write_report), "board": (board, write_board)}
+    for name, (
+        folder,
+        write,
+    ) in written.items():  # last: what was played for so long is told, whatever becomes of it
+        if folder is not None:
+            write(tournaments, folder)
+            if not as_json:
+                say(f"\nThe {name} is in {folder}.")
+    ctx.exit(exit_code(*reports))
+
+
+def _tell_all(reports: "Sequence[Report]", *, as_json: bool) -> None:
     if as_json:
-        verdicts = tournament.report.verdicts
-        say_json({"ok": all(verdict.holds for verdict in verdicts), **msgspec.structs.asdict(tournament.report)})
-    else:
-        tell_report(tournament.report)
-    if report is not None:  # last: what was played for so long is told, whatever becomes of it
-        write_report(tournament, report)
-        if not as_json:
-            say(f"\nThe report is in {report}.")
-    ctx.exit(exit_code(tournament.report))
+        told = [msgspec.structs.asdict(report) for report in reports]
+        say_json({"ok": exit_code(*reports) == 0, **(told[0] if len(told) == 1 else {"rounds": told})})
+        return
+    for report in reports:
+        tell_report(report)
 
 
-def exit_code(report: "Report") -> int:
+def exit_code(*reports: "Report") -> int:
     """Return what the exit code says of our strategy; others have nothing to prove."""
-    missed = [verdict for verdict in report.verdicts if not verdict.holds]
+    missed = [verdict for report in reports for verdict in report.verdicts if not verdict.holds]
     if any(verdict.rule for verdict in missed):
         return ExitCode.FAILED
     return BOUND_MISSED if missed else ExitCode.OK

@@ -12,8 +12,8 @@ from holdfast.bench.game.workload import make_workload
 from holdfast.store.counted.journal import Call
 
 START = 1_700_000_000.0
-LOST = {"ours": 0.002, "naive": 5.0, "lookahead": 0.06}
-LISTS = {"ours": 66, "naive": 300, "lookahead": 132}
+LOST = {"ours": 0.002, "naive": 5.0, "separate": 0.004, "lookahead": 0.06}
+LISTS = {"ours": 66, "naive": 300, "separate": 71, "lookahead": 132}
 
 
 def evidence_of(strategy, *, jobs=50, start=START):
@@ -49,6 +49,7 @@ def tournament_of(*strategies, mode=Mode.WORKERS, duration=600.0, evidence=None)
         duration=duration,
         seconds=make_workload(duration, game.seed).end,
         seed=game.seed,
+        period=game.period,
         comparable=game.is_real,
         store="a SQLite file",
         settings={"look_ahead": 10.3, "lease": 15.0},

@@ -9,6 +9,8 @@ from holdfast.bench.game.timetable import Mode
 from holdfast.cli.bench import exit_code, tell_report
 from holdfast.cli.main import cli
 
+STRATEGY = "holdfast.bench.game.reference"
+
 
 def refused(*words):
     result = CliRunner().invoke(cli, ["bench", "game", *words], prog_name="holdfast")
@@ -20,10 +22,20 @@ def refused(*words):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--mode", "chaos"), "'chaos' is not one of 'workers', 'hatest', 'kill'"),
+        (("--mode", "chaos"), "'chaos' is not one of 'workers', 'hatest', 'kill', 'reliability', 'both'"),
+        (("--mode", "both", "--instances", "1"), "--mode both takes two instances or more"),
         (("--instances", "0"), "0 is not in the range 1<=x<=99"),
         (("--duration", "5"), "5.0 is not in the range 10<=x<=86400"),
         (("--strategy", "luck"), "'luck' is not one of"),
+        (("--strategy", "luck"), "and not MODULE:CLASS"),
+        (("--strategy", "nowhere:Mine"), "there is no module 'nowhere': run from the folder that holds it"),
+        (("--strategy", "json:Mine"), "json has no class named 'Mine': derive a class from holdfast.bench"),
+        (
+            ("--strategy", "all", "--strategy", "json:JSONDecoder"),
+            "a class that is no strategy named 'JSONDecoder'",
+        ),
+        (("--strategy", f"{STRATEGY}:Strategy"), "and write its play()"),
+        (("--period", "0"), "0.0 is not in the range 0.1<=x<=60"),
         (("--url", "mysql://u:secret@host/db"), "no store has the URL scheme 'mysql'"),
         (("--url", ""), "--url is empty"),
         (("--url", "memory://"), "lives inside one process, and this takes several"),
@@ -43,6 +55,14 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_game(tmp_path):
     assert "Not a directory" in result.stderr
 
 
+def test_a_board_that_cannot_be_read_is_refused_before_the_game(tmp_path):
+    (tmp_path / "runs.jsonl").write_text('{"strategy":"ours"}\n')
+    line = refused("--board", str(tmp_path))
+    assert "line 1 of" in line
+    assert "is not a run: Object missing required field" in line
+    assert line.endswith("remove the line")
+
+
 class TestTelling:
     def test_the_real_game_with_its_place_on_the_board(self, capsys):
         tell_report(tournament_of().report)
@@ -59,7 +79,7 @@ class TestTelling:
         told = capsys.readouterr().out
         assert "This was not the game as published" in told
         assert "published board" not in told
-        assert "✗ COST 6,600 > 960" in told
+        assert "✗ COST 6,600 > 1,000" in told
 
 
 class TestExitCode:
@@ -71,6 +91,14 @@ class TestExitCode:
         undone = replace(evidence.jobs[0], completed=False)
         broken = replace(evidence, jobs=[undone, *evidence.jobs[1:]], calls={"1.1": evidence.calls["1.1"] * 3})
         assert exit_code(tournament_of(evidence={"ours": broken}).report) == 1
+
+    def test_of_two_rounds_the_worst_counts(self):
+        """--mode both: a reliability round and the benchmark."""
+        evidence = evidence_of("ours")
+        undone = replace(evidence, jobs=[replace(evidence.jobs[0], completed=False), *evidence.jobs[1:]])
+        reliability = tournament_of(mode=Mode.RELIABILITY, evidence={"ours": undone})
+        assert exit_code(reliability.report, tournament_of("ours").report) == 1
+        assert exit_code(tournament_of(mode=Mode.RELIABILITY).report, tournament_of("ours").report) == 0
 
     def test_a_missed_bound(self):
         evidence = evidence_of("ours")

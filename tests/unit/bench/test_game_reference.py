@@ -73,10 +73,13 @@ def test_several_instances_run_each_job_once_and_none_early(name, open_table, pl
     open_table().create(due)
     stop = threading.Event()
     instances = [
-        threading.Thread(target=STRATEGIES[name], args=(open_table, Ledger(place / "ledger", f"{number}.1"), stop))
+        threading.Thread(
+            target=STRATEGIES[name](
+                open_table, Ledger(place / "ledger", f"{number}.1"), stop, period=0.5, number=number, instances=2
+            ).play
+        )
         for number in (1, 2)
     ]
-    time.sleep(max(0.0, now + 1.2 - time.time()) if name == "naive" else 0.0)  # who polls every ten seconds is late
     for instance in instances:
         instance.start()
     give_up_at = time.monotonic() + PATIENCE
@@ -93,6 +96,28 @@ def test_several_instances_run_each_job_once_and_none_early(name, open_table, pl
     assert verbs["complete"] == 12
     assert verbs["lock"] >= 12
     assert (verbs["look"] >= 12) == (name == "lookahead")
+
+
+def test_a_separate_instance_looks_in_its_turn_and_locks_all_that_it_finds(open_table, place):
+    """The second of two looks at its start and then once in two periods: the other one looks between."""
+    began = time.time()
+    open_table().create([Due(number, began + 1.0 + number / 20) for number in range(12)])
+    stop = threading.Event()
+    second = STRATEGIES["separate"](
+        open_table, Ledger(place / "ledger", "2.1"), stop, period=0.5, number=2, instances=2
+    )
+    playing = threading.Thread(target=second.play)
+    playing.start()
+    give_up_at = time.monotonic() + PATIENCE
+    while not all(job.completed for job in read_table(place / "table.db")):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+    stop.set()
+    playing.join(PATIENCE)
+    calls = Counter(call.verb for call in read_calls(place / "calls"))
+    assert (calls["lock"], calls["complete"], calls["look"]) == (12, 12, 0)
+    assert calls["list"] <= 2 + (time.time() - began) / (2 * 0.5)
+    assert Counter(run.job for run in read_runs(place / "ledger")) == Counter(range(12))
 
 
 class TestLedger:

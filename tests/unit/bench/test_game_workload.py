@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast.bench.game.rules import PREPARE
-from holdfast.bench.game.timetable import Mode, make_timetable
+from holdfast.bench.game.timetable import Mode, leaving, make_timetable
 from holdfast.bench.game.workload import LIVE_AHEAD, make_workload
 
 SEEDS = range(20)
@@ -89,6 +89,21 @@ class TestTimetable:
             assert len(set(lengths)) > 5
             assert 0 <= shifts[0].start < 10
             assert 630 < shifts[-1].end <= 660
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_in_a_reliability_round_three_of_five_leave_for_good(self, seed):
+        """Two of them are killed and one is stopped, each at a random moment while jobs are due."""
+        shifts = [shift for [shift] in make_timetable(Mode.RELIABILITY, 5, self.WORK, seed)]
+        gone = [shift for shift in shifts if shift.end < self.WORK.end]
+        assert sorted(shift.killed for shift in gone) == [False, True, True]
+        assert all(self.WORK.since <= shift.end <= self.WORK.until for shift in gone)
+        assert not any(shift.killed for shift in shifts if shift not in gone)
+        assert all(0 <= shift.start < 10 for shift in shifts)
+
+    @pytest.mark.parametrize(("instances", "gone"), [(1, 0), (2, 1), (3, 1), (5, 3), (10, 6)])
+    def test_of_any_fleet_some_stay(self, instances, gone):
+        shifts = make_timetable(Mode.RELIABILITY, instances, self.WORK, seed=1)
+        assert sum(shift.end < self.WORK.end for [shift] in shifts) == leaving(instances) == gone
 
     def test_a_seed_is_a_timetable_and_instances_differ(self):
         first, second = make_timetable(Mode.KILL, 2, self.WORK, seed=1)

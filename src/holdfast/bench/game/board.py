@@ -1,15 +1,20 @@
-"""The published runs of 2019, and where a run of today would stand among them.
+"""The published runs of 2019, and where a run of today would stand among them; and a board of one's own runs.
 
 `board.csv` has the facts of all 99. Those that broke the rules (unfinished, early or late jobs) rank nobody.
 """
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Self
 
 import msgspec
+
+from holdfast.errors import ConfigurationError
+from holdfast.store.counted.lines import append_line, read_lines
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -77,6 +82,60 @@ def published() -> tuple[Published, ...]:
     text = resources.files(__package__).joinpath("board.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     return tuple(msgspec.convert(rows, list[Published], strict=False))
+
+
+class OwnRun(msgspec.Struct, frozen=True):
+    """One strategy's game on a board of one's own: a line of its file, so all values are plain."""
+
+    played_at: datetime
+    strategy: str
+    mode: str
+    duration: float
+    seed: int
+    period: float
+    comparable: bool
+    cost: int
+    efficient: float | None
+    mean: float | None
+    stdev: float | None
+    lists: int
+    lost: int
+    reads: int
+    jobs: int
+    completed: int
+    early: int
+    late: int
+    restarted: int
+    doubled: int
+
+    @property
+    def keeps_the_rules(self) -> bool:
+        """Whether all jobs were run, none early, none late and none twice."""
+        return self.completed == self.jobs and not (self.early or self.late or self.doubled)
+
+    @property
+    def standing(self) -> Standing | None:
+        """Where it stands among the published runs; None if it is no such game or broke the rules."""
+        if not self.comparable or not self.keeps_the_rules or self.efficient is None:
+            return None
+        return Standing.of(self.mode, self.cost, self.efficient)
+
+
+def append_runs(path: Path, runs: Iterable[OwnRun]) -> None:
+    """Add runs to a board, each with one write: several games may end at once."""
+    for run in runs:
+        append_line(path, msgspec.json.encode(run))
+
+
+def read_runs(path: Path) -> list[OwnRun]:
+    """Return the runs of a board, the cheapest first, those that compare with the published ones before others."""
+    runs: list[OwnRun] = []
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            runs.append(msgspec.json.decode(line, type=OwnRun))
+        except msgspec.DecodeError as error:
+            raise ConfigurationError(f"line {number} of {path} is not a run: {error}; remove the line") from error
+    return sorted(runs, key=lambda run: (not run.comparable, run.cost, run.efficient or 0.0))
 
 
 def _place(value: float, others: Sequence[float]) -> Place:

@@ -4,8 +4,10 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from holdfast.bench.game.contender import Launch
 from holdfast.errors import HoldfastError
@@ -42,14 +44,17 @@ class Instance:
             )
         return cls(name, process, log)
 
-    async def watch(self, seconds: float) -> None:
-        """Let it work for so long. Raises HoldfastError if it ends by itself."""
+    async def watch(self, until: Coroutine[Any, Any, None]) -> None:
+        """Let it work until something has happened. Raises HoldfastError if it ends by itself."""
+        ended, enough = asyncio.create_task(self._process.wait()), asyncio.create_task(until)
         try:
-            async with asyncio.timeout(seconds):
-                code = await self._process.wait()
-        except TimeoutError:
-            return
-        raise HoldfastError(f"instance {self.name} of the game ended by itself with code {code}: {self._said}")
+            await asyncio.wait((ended, enough), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            enough.cancel()
+        if not enough.done():
+            code = self._process.returncode
+            raise HoldfastError(f"instance {self.name} of the game ended by itself with code {code}: {self._said}")
 
     async def stop(self) -> None:
         """Ask it to stop, and wait until it has."""

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -11,7 +12,7 @@ from holdfast.bench.game.evidence import Evidence, Stint
 from holdfast.bench.game.instance import Instance
 from holdfast.bench.game.ledger import Ends, read_runs
 from holdfast.bench.game.place import Place
-from holdfast.bench.game.rules import REAL_DURATION
+from holdfast.bench.game.rules import PREPARE, REAL_DURATION
 from holdfast.bench.game.timetable import Mode, Shift, make_timetable
 from holdfast.bench.game.workload import LIVE_AHEAD, Workload, make_workload
 from holdfast.store.counted.journal import read_calls
@@ -24,19 +25,19 @@ GLANCE = 1.0
 
 
 class Game(msgspec.Struct, frozen=True):
-    """What is played. `duration` is in seconds."""
+    """What is played. `duration` is in seconds, and so is the `period` of strategies that poll."""
 
     mode: Mode
     instances: int
     duration: float
     seed: int
+    period: float = PREPARE
 
     @property
     def is_real(self) -> bool:
         """Whether it is the game as published: scores of others mean nothing beside the published ones."""
-        return self.duration == REAL_DURATION and (
-            self.mode is not Mode.HATEST or self.instances == PUBLISHED_HATEST
-        )
+        published = self.mode is not Mode.HATEST or self.instances == PUBLISHED_HATEST
+        return self.duration == REAL_DURATION and published and self.mode is not Mode.RELIABILITY
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -66,6 +67,7 @@ class _Match:
         self._began = 0.0
         self._began_at = 0.0
         self._stints: list[Stint] = []
+        self._over = asyncio.Event()
 
     async def play(self) -> Evidence:
         self._began, self._began_at = time.monotonic(), time.time()
@@ -86,7 +88,10 @@ class _Match:
         )
 
     async def _until(self, at: float) -> None:
-        await asyncio.sleep(max(0.0, self._began + at - time.monotonic()))
+        """Wait for a second of the game, or for the end of all its jobs."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._began + at - time.monotonic()):
+                await self._over.wait()
 
     async def _create_live(self) -> None:
         for number, at in enumerate(self._work.live, len(self._work.planned)):
@@ -97,15 +102,16 @@ class _Match:
         """Have one instance work its shifts, in one life each."""
         for life, shift in enumerate(shifts, 1):
             await self._until(shift.start)
-            killed = self._game.mode is Mode.KILL and shift.end < self._work.end
-            await self._live(f"{number}.{life}", shift, killed=killed)
+            if not self._over.is_set():
+                await self._live(f"{number}.{life}", shift)
 
-    async def _live(self, name: str, shift: Shift, *, killed: bool) -> None:
+    async def _live(self, name: str, shift: Shift) -> None:
         instance = await Instance.start(name, self._contender.launch(name), self._place.log(name))
         started_at = time.time()
         try:
-            await instance.watch(max(0.0, self._began + shift.end - time.monotonic()))
+            await instance.watch(self._until(shift.end))
             ended_at = time.time()
+            killed = shift.killed and not self._over.is_set()
             if not killed:
                 await instance.stop()
                 ended_at = time.time()
@@ -114,8 +120,15 @@ class _Match:
         self._stints.append(Stint(name, started_at, ended_at, killed))
 
     async def _report(self) -> None:
-        """Say every second how far the game is; the last jobs have ended by then."""
+        """Say every second how far the game is. Only the real one goes on after all jobs are completed."""
         ends = Ends(self._place.ledger)
-        while (elapsed := time.monotonic() - self._began) < self._work.end:
-            self._tell(Moment(elapsed, self._work.end, ends.count(), self._work.jobs))
-            await asyncio.sleep(min(GLANCE, self._work.end - elapsed))
+        while not self._over.is_set() and (elapsed := time.monotonic() - self._began) < self._work.end:
+            run = ends.count()
+            self._tell(Moment(elapsed, self._work.end, run, self._work.jobs))
+            if not self._game.is_real and run >= self._work.jobs and await self._all_completed():
+                self._over.set()
+            await self._until(min(elapsed + GLANCE, self._work.end))
+
+    async def _all_completed(self) -> bool:
+        played = await self._contender.played()
+        return len(played) == self._work.jobs and all(job.completed for job in played)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.bench.game.board import Standing
+from holdfast.bench.game.board import OwnRun, Standing
 from holdfast.bench.game.evidence import Evidence, Run
 from holdfast.bench.game.judging import executed_at, judge
 from holdfast.bench.game.machine import Machine
@@ -61,6 +61,8 @@ class Report(msgspec.Struct, frozen=True):
     seconds: float
     """From the start to the end."""
     seed: int
+    period: float
+    """Seconds between two looks of a strategy that polls."""
     comparable: bool
     """Whether it was the game as published; the scores of a shorter one mean nothing beside those."""
     store: str
@@ -97,7 +99,6 @@ def make_figures(strategy: str, game: Game, evidence: Evidence) -> Figures:
     stored = measure_delays(
         [(job.stored_at - job.run_at) * 1000 for job in evidence.jobs if job.completed and job.stored_at]
     )
-    seconds = make_workload(game.duration, game.seed).end
     return Figures(
         strategy=strategy,
         jobs=judged.jobs,
@@ -121,11 +122,26 @@ def make_figures(strategy: str, game: Game, evidence: Evidence) -> Figures:
         efficient_stored=None if stored is None else stored.efficient,
         instances=len(evidence.stints),
         killed=sum(stint.killed for stint in evidence.stints),
-        standing=Standing.of(board_mode(game), cost.cost, delays.efficient) if game.is_real and delays else None,
-        verdicts=give_verdicts(game.mode, seconds, judged, cost, delays),
+        standing=Standing.of(board_mode(game.mode, game.instances), cost.cost, delays.efficient)
+        if game.is_real and delays
+        else None,
+        verdicts=give_verdicts(game.mode, seconds_of(game, evidence), judged, cost, delays),
     )
 
 
-def board_mode(game: Game) -> str:
+def seconds_of(game: Game, evidence: Evidence) -> float:
+    """Return how long a game was from its start to its end; only the real one goes on after its last job."""
+    if game.is_real:
+        return make_workload(game.duration, game.seed).end
+    return round(max(stint.ended_at for stint in evidence.stints) - evidence.started_at, 1)
+
+
+def board_mode(mode: Mode, instances: int) -> str:
     """Return what a game is called on the published board; nobody has published one of kills."""
-    return f"WORKERS{game.instances:02}" if game.mode is Mode.WORKERS else game.mode.upper()
+    return f"WORKERS{instances:02}" if mode is Mode.WORKERS else mode.upper()
+
+
+def own_runs(report: Report) -> list[OwnRun]:
+    """Return what a board of one's own keeps of a game: a run for each strategy."""
+    played = {**msgspec.structs.asdict(report), "mode": board_mode(report.mode, report.instances)}
+    return [msgspec.convert({**played, **msgspec.structs.asdict(of_one)}, OwnRun) for of_one in report.strategies]

@@ -19,9 +19,8 @@ from holdfast.bench.game.place import Place
 from holdfast.bench.game.playing import Game, Moment, play
 from holdfast.bench.game.reference.contender import Reference
 from holdfast.bench.game.reference.strategies import STRATEGIES
-from holdfast.bench.game.result import OURS, Report, make_figures
+from holdfast.bench.game.result import OURS, Report, make_figures, seconds_of
 from holdfast.bench.game.timetable import Mode
-from holdfast.bench.game.workload import make_workload
 from holdfast.store.open import public_name
 
 ALL = (OURS, *STRATEGIES)
@@ -55,7 +54,7 @@ def run_tournament(game: Game, strategies: Sequence[str], url: str | None, tell:
         played_at = datetime.now(UTC)
 
         def enter(strategy: str, place: Place) -> Contender:
-            return Ours(place, rules, store, namespace) if strategy == OURS else Reference(strategy, place)
+            return Ours(place, rules, store, namespace) if strategy == OURS else Reference(strategy, place, game)
 
         evidence = asyncio.run(_play_all(game, strategies, Path(folder), enter, tell))
     report = Report(
@@ -63,8 +62,9 @@ def run_tournament(game: Game, strategies: Sequence[str], url: str | None, tell:
         mode=game.mode,
         instances=game.instances,
         duration=game.duration,
-        seconds=make_workload(game.duration, game.seed).end,
+        seconds=max(seconds_of(game, of_one) for of_one in evidence.values()),
         seed=game.seed,
+        period=game.period,
         comparable=game.is_real,
         store=name if namespace is None else f"{name}, namespace {namespace}",
         settings=msgspec.structs.asdict(rules),
@@ -76,7 +76,7 @@ def run_tournament(game: Game, strategies: Sequence[str], url: str | None, tell:
 
 def rules_of(mode: Mode) -> Rules:
     """Return how our instances are set in a mode."""
-    return Rules(lease=LEASE_AMONG_KILLS if mode is Mode.KILL else LEASE)
+    return Rules(lease=LEASE_AMONG_KILLS if mode.kills else LEASE)
 
 
 async def _play_all(

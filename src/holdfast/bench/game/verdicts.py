@@ -48,7 +48,7 @@ def give_verdicts(
 
 
 def _once(mode: Mode, judged: Judgement) -> str:
-    if mode is not Mode.KILL:
+    if not mode.kills:
         return "each started exactly once, by the ledger"
     caught = counted(len(judged.restarted), "job")
     return f"never two valid claims of a job; {caught} that a kill had caught started again, and no other"

@@ -1,1 +1,5 @@
-"""How the exercise was played before: two published strategies over a plain table, at the same prices."""
+"""Strategies over a plain table, at the same prices: two published ones, one of ours, and those of contestants."""
+
+from holdfast.bench.game.reference.strategies import Strategy
+
+__all__ = ["Strategy"]

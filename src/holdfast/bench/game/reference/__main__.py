@@ -1,24 +1,33 @@
-"""One instance of a reference strategy: `python -m holdfast.bench.game.reference STRATEGY TABLE CALLS`."""
+"""One instance: `python -m holdfast.bench.game.reference STRATEGY TABLE CALLS PERIOD INSTANCES`."""
 
+import os
 import signal
 import sys
 import threading
 from pathlib import Path
 
-from holdfast.bench.game.ledger import this_ledger
-from holdfast.bench.game.reference.strategies import STRATEGIES
+from holdfast.bench.game.ledger import INSTANCE_VARIABLE, this_ledger
+from holdfast.bench.game.reference.strategies import find_strategy
 from holdfast.bench.game.reference.table import Table
 from holdfast.store.counted.journal import Journal
 
 
 def main() -> None:
     """Play until SIGTERM."""
-    strategy, table, calls = sys.argv[1:]
+    strategy, table, calls, period, instances = sys.argv[1:]
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal, and the game decides
     journal = Journal(Path(calls))
-    STRATEGIES[strategy](lambda: Table(Path(table), journal), this_ledger(), stop)
+    number, _, _life = os.environ[INSTANCE_VARIABLE].partition(".")
+    find_strategy(strategy)(
+        lambda: Table(Path(table), journal),
+        this_ledger(),
+        stop,
+        period=float(period),
+        number=int(number),
+        instances=int(instances),
+    ).play()
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
-"""A reference strategy as one who plays: its jobs are in a table of its own, in a SQLite file."""
+"""A strategy over the table as one who plays: its jobs are in a table of its own, in a SQLite file."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 
 from holdfast.bench.game.contender import Due, Launch
 from holdfast.bench.game.evidence import Played
 from holdfast.bench.game.place import Place
+from holdfast.bench.game.playing import Game
 from holdfast.bench.game.reference.table import Table, read_table
 
 
 class Reference:
-    """One of `strategies.STRATEGIES`."""
+    """One of `strategies.STRATEGIES`, or a contestant's MODULE:CLASS."""
 
-    def __init__(self, name: str, place: Place) -> None:
+    def __init__(self, name: str, place: Place, game: Game) -> None:
         self.name = name
         self._place = place
+        self._game = game
         self._path = place.folder / "table.db"
         self._table = Table(self._path)
 
@@ -25,10 +28,12 @@ class Reference:
 
     def launch(self, instance: str) -> Launch:
         """Return the program of an instance."""
-        calls = str(self._place.calls(instance))
+        game = str(self._game.period), str(self._game.instances)
+        words = self.name, str(self._path), str(self._place.calls(instance)), *game
+        modules = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)  # noqa: PTH100 - "" is this folder
         return Launch(
-            (sys.executable, "-m", "holdfast.bench.game.reference", self.name, str(self._path), calls),
-            self._place.environment(instance),
+            (sys.executable, "-m", "holdfast.bench.game.reference", *words),
+            {**self._place.environment(instance), "PYTHONPATH": modules},
         )
 
     async def played(self) -> list[Played]:

@@ -1,95 +1,173 @@
-"""The two strategies. Each plays until it is told to stop, and ends what it has locked.
+"""Strategies over the table: a strategy is a class, made once in each instance.
 
-*naive*: look for ready jobs every ten seconds, and again at once while there are any; lock each, run it, go on.
+*naive*: look for ready jobs every period, and again at once while there are any; lock each, run it, go on.
 
-*lookahead*: look every ten seconds for jobs of the next ten. In the order of their times, wait until about a second
+*lookahead*: look every period for jobs of the next one. In the order of their times, wait until about a second
 before each (at random, so that instances do not all come at once), see whether it is still free, lock it, wait for
 its time, and hand it to one of ten threads.
+
+*separate*: what one claim of Holdfast does, with the calls that the exercise has. Instances look in turn, by the
+clock: one of them each period. Whoever looks locks all jobs of the next period at once, and nobody else wants them.
 """
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from random import Random
 from types import MappingProxyType
+from typing import ClassVar
 
 from holdfast.bench.game.ledger import Ledger
-from holdfast.bench.game.reference.table import CREATED, Table
+from holdfast.bench.game.reference.table import CREATED, Listed, Table
 from holdfast.bench.game.rules import PREPARE, WORK
+from holdfast.errors import ConfigurationError
 
-PERIOD = PREPARE
-AHEAD = PREPARE
-THREADS = 10
 LEAD = (0.3, 1.7)
 """Seconds before its time that a job is locked, at random."""
+
+MARGIN = 0.3
+"""Seconds that a look goes beyond the next one, which may be a little late."""
 
 FENCE = 1
 """A lock of the table is never given back, so there is no second one."""
 
 OpenTable = Callable[[], Table]
-Play = Callable[[OpenTable, Ledger, threading.Event], None]
 
 
-def play_naive(open_table: OpenTable, ledger: Ledger, stop: threading.Event) -> None:
-    """Poll, lock and run, one job after the other."""
-    table = open_table()
-    while not stop.is_set():
-        ready = table.list_ready()
-        for job in ready:
-            if stop.is_set():
-                return
-            if table.lock(job.id):
-                _run(job.id, table, ledger)
-        if not ready:
-            stop.wait(PERIOD)
+class Strategy:
+    """Derive from this class and write `play` to enter a strategy of your own.
 
+    `open_table()` gives a thread its connection to the table: `list_ready(ahead)`, `look(job)`, `lock(job)`.
+    `number` counts the instances from 1 to `instances`. `period` is in seconds.
+    """
 
-def play_lookahead(open_table: OpenTable, ledger: Ledger, stop: threading.Event) -> None:
-    """Fetch ahead, lock early, start on time."""
-    locked: queue.Queue[int | None] = queue.Queue()
-    threads = [threading.Thread(target=_run_locked, args=(locked, open_table, ledger)) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    try:
-        _fetch(open_table(), locked, stop)
-    finally:
-        for _ in threads:
-            locked.put(None)
+    threads: ClassVar[int] = 50
+    """How many jobs `waiting_room` holds at once."""
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        ledger: Ledger,
+        stop: threading.Event,
+        *,
+        period: float = PREPARE,
+        number: int = 1,
+        instances: int = 1,
+    ) -> None:
+        self.open_table = open_table
+        self.stop = stop
+        self.period = period
+        self.number = number
+        self.instances = instances
+        self._ledger = ledger
+
+    def play(self) -> None:
+        """Play until `stop` is set, and end what was locked."""
+        raise NotImplementedError
+
+    def run(self, table: Table, job: Listed) -> None:
+        """Do the work of a locked job, and complete it. Waits for the job's time first."""
+        while (left := job.run_at - time.time()) > 0:
+            time.sleep(left)
+        self._ledger.start(job.id, FENCE)
+        time.sleep(WORK)
+        self._ledger.end(job.id, FENCE)
+        table.complete(job.id)
+
+    @contextmanager
+    def waiting_room(self) -> Iterator[Callable[[Listed], None]]:
+        """Give a function that takes locked jobs and runs each at its time, in threads; wait for all in the end."""
+        locked: queue.SimpleQueue[Listed | None] = queue.SimpleQueue()
+        threads = [threading.Thread(target=self._run_locked, args=(locked,)) for _ in range(self.threads)]
         for thread in threads:
-            thread.join()
+            thread.start()
+        try:
+            yield locked.put
+        finally:
+            for _ in threads:
+                locked.put(None)
+            for thread in threads:
+                thread.join()
+
+    def _run_locked(self, locked: "queue.SimpleQueue[Listed | None]") -> None:
+        table = self.open_table()
+        while (job := locked.get()) is not None:
+            self.run(table, job)
 
 
-def _fetch(table: Table, locked: "queue.Queue[int | None]", stop: threading.Event) -> None:
-    random = Random()  # noqa: S311 - instances must not all come at once
-    while not stop.is_set():
-        began = time.monotonic()
-        for job in table.list_ready(AHEAD):
-            if stop.wait(max(0.0, job.run_at - random.uniform(*LEAD) - time.time())):
-                return
-            if table.look(job.id) != CREATED or not table.lock(job.id):
-                continue
-            _sleep_until(job.run_at)
-            locked.put(job.id)
-        stop.wait(max(0.0, began + PERIOD - time.monotonic()))
+class Naive(Strategy):
+    """Poll, lock and run, one job after the other."""
+
+    def play(self) -> None:
+        """Play until told to stop."""
+        table = self.open_table()
+        while not self.stop.is_set():
+            ready = table.list_ready()
+            for job in ready:
+                if self.stop.is_set():
+                    return
+                if table.lock(job.id):
+                    self.run(table, job)
+            if not ready:
+                self.stop.wait(self.period)
 
 
-def _run_locked(locked: "queue.Queue[int | None]", open_table: OpenTable, ledger: Ledger) -> None:
-    table = open_table()
-    while (job := locked.get()) is not None:
-        _run(job, table, ledger)
+class Lookahead(Strategy):
+    """Fetch ahead, lock early, start on time."""
+
+    threads = 10
+
+    def play(self) -> None:
+        """Play until told to stop."""
+        random = Random()  # noqa: S311 - instances must not all come at once
+        table = self.open_table()
+        with self.waiting_room() as give:
+            while not self.stop.is_set():
+                began = time.monotonic()
+                for job in table.list_ready(self.period):
+                    if self.stop.wait(max(0.0, job.run_at - random.uniform(*LEAD) - time.time())):
+                        return
+                    if table.look(job.id) == CREATED and table.lock(job.id):
+                        time.sleep(max(0.0, job.run_at - time.time()))
+                        give(job)
+                self.stop.wait(max(0.0, began + self.period - time.monotonic()))
 
 
-def _run(job: int, table: Table, ledger: Ledger) -> None:
-    ledger.start(job, FENCE)
-    time.sleep(WORK)
-    ledger.end(job, FENCE)
-    table.complete(job)
+class Separate(Strategy):
+    """Look in turn, by the clock, and lock all that is found."""
+
+    def play(self) -> None:
+        """Play until told to stop. The first look is at the start: whose turn it is may not be there yet."""
+        table = self.open_table()
+        circle = self.period * self.instances
+        turn = time.time() + (self.period * self.number - time.time()) % circle
+        with self.waiting_room() as give:
+            while not self.stop.is_set():
+                for job in table.list_ready(self.period + MARGIN):
+                    if table.lock(job.id):
+                        give(job)
+                self.stop.wait(max(0.0, turn - time.time()))
+                turn += circle
 
 
-def _sleep_until(at: float) -> None:
-    while (left := at - time.time()) > 0:
-        time.sleep(left)
+STRATEGIES: Mapping[str, type[Strategy]] = MappingProxyType(
+    {"naive": Naive, "lookahead": Lookahead, "separate": Separate}
+)
 
 
-STRATEGIES: Mapping[str, Play] = MappingProxyType({"naive": play_naive, "lookahead": play_lookahead})
+def find_strategy(name: str) -> type[Strategy]:
+    """Return the class of a strategy: one of ours by its name, or MODULE:CLASS. Raises ConfigurationError."""
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    module, _, attribute = name.partition(":")
+    found = getattr(import_module(module), attribute, None)
+    if isinstance(found, type) and issubclass(found, Strategy) and found.play is not Strategy.play:
+        return found
+    wrong = "no class" if not isinstance(found, type) else "a class that is no strategy"
+    raise ConfigurationError(
+        f"{module} has {wrong} named {attribute!r}: derive a class from holdfast.bench.game.reference.Strategy"
+        " and write its play()"
+    )

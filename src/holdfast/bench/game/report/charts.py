@@ -8,8 +8,8 @@ from xlsxwriter.worksheet import Worksheet
 
 from holdfast.bench.game.board import published
 from holdfast.bench.game.report.rows import STEPS, Row, shares, spent
-from holdfast.bench.game.report.style import COLOURS, FAINT, PUBLISHED
-from holdfast.bench.game.report.words import STRATEGIES
+from holdfast.bench.game.report.style import FAINT, PUBLISHED, colour_of
+from holdfast.bench.game.report.words import strategy_words
 from holdfast.bench.game.result import Report, delays_of
 from holdfast.bench.game.tournament import Tournament
 
@@ -39,13 +39,13 @@ class Charts:
         steps = self._column("up to, ms", [f"{step:,}" for step in STEPS])
         chart = self._book.add_chart({"type": "column"})
         for name, evidence in tournament.evidence.items():
-            of_jobs = self._column(STRATEGIES[name], shares(list(delays_of(evidence).values())))
+            of_jobs = self._column(strategy_words(name), shares(list(delays_of(evidence).values())))
             chart.add_series(
                 {
-                    "name": STRATEGIES[name],
+                    "name": strategy_words(name),
                     "categories": steps,
                     "values": of_jobs,
-                    "fill": {"color": COLOURS[name]},
+                    "fill": {"color": colour_of(name)},
                     "gap": 40,
                 }
             )
@@ -60,7 +60,7 @@ class Charts:
             self._add_points(chart, "published runs", [(run.cost, run.efficient) for run in board], PUBLISHED, 5)
         for figures in report.strategies:
             points: list[Row] = [(figures.cost, figures.efficient)]
-            self._add_points(chart, STRATEGIES[figures.strategy], points, COLOURS[figures.strategy], 12)
+            self._add_points(chart, strategy_words(figures.strategy), points, colour_of(figures.strategy), 12)
         least = 1000 if report.comparable else 100
         chart.set_x_axis({"name": "COST", "log_base": 10, "min": least, "major_gridlines": _LINES})
         chart.set_y_axis({"name": "EFFICIENT, ms", "log_base": 10, "min": 10, "major_gridlines": _LINES})
@@ -87,10 +87,10 @@ class Charts:
             points = spent(evidence)
             chart.add_series(
                 {
-                    "name": STRATEGIES[name],
+                    "name": strategy_words(name),
                     "categories": self._column("second", [at for at, _ in points]),
-                    "values": self._column(f"{STRATEGIES[name]}: COST so far", [cost for _, cost in points]),
-                    "line": {"color": COLOURS[name], "width": 2},
+                    "values": self._column(f"{strategy_words(name)}: COST so far", [cost for _, cost in points]),
+                    "line": {"color": colour_of(name), "width": 2},
                 }
             )
         chart.set_x_axis({"name": "seconds", "min": 0})

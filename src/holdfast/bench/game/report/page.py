@@ -1,21 +1,26 @@
 """The page of a report, in Markdown. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from holdfast.bench.game.board import OwnRun
 from holdfast.bench.game.report.words import (
     NOT_COMPARABLE,
-    STRATEGIES,
     machine_words,
     milliseconds,
     standing_words,
+    strategy_words,
     title,
 )
 from holdfast.bench.game.result import OURS, Figures, Report
-from holdfast.bench.game.timetable import Mode
 
 _HEADER = (
     "strategy | COST | with membership | lists | lost | reads | EFFICIENT (ms) | mean | stdev | p99 | longest"
     " | early | late | completed | started again | doubled"
+)
+
+_BOARD_HEADER = (
+    "played, UTC | strategy | mode | jobs over, s | seed | period, s | COST | EFFICIENT (ms) | mean | stdev | lists"
+    " | lost | reads | early | late | doubled | completed | rank of COST | rank of EFFICIENT"
 )
 
 _SCORES = """\
@@ -27,6 +32,40 @@ from when a job is due to when its work of 83 ms is done."""
 def make_page(report: Report, *, delays: str, scores: str, workbook: str) -> str:
     """Return the page; the others are the names of the files beside it."""
     return "\n".join(_lines(report, delays, scores, workbook)) + "\n"
+
+
+def make_board_page(runs: Sequence[OwnRun], *, scores: str, workbook: str) -> str:
+    """Return the page of a board of one's own."""
+    lines = [
+        "# The scheduling game: a board of your own runs",
+        "",
+        *_table(_BOARD_HEADER, [_board_row(run) for run in runs]),
+        "",
+        "A rank is the place among the published runs that kept the rules. A run without one was not the game as",
+        "published, or broke a rule itself.",
+        "",
+        f"![Cost against efficiency of your runs and the published ones]({scores})",
+        "",
+        f"[The workbook]({workbook}) has your runs and the published ones.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _board_row(run: OwnRun) -> str:
+    standing = run.standing
+    places = (standing.cost, standing.efficient) if standing is not None else (None, None)
+    cells = (
+        f"{run.played_at:%Y-%m-%d %H:%M}",
+        strategy_words(run.strategy),
+        run.mode,
+        *(f"{number:g}" for number in (run.duration, run.seed, run.period)),
+        f"{run.cost:,}",
+        *map(milliseconds, (run.efficient, run.mean, run.stdev)),
+        *(f"{number:,}" for number in (run.lists, run.lost, run.reads, run.early, run.late, run.doubled)),
+        f"{run.completed:,} of {run.jobs:,}",
+        *("–" if place is None else f"{place.rank} of {place.of}" for place in places),
+    )
+    return " | ".join(cells)
 
 
 def _lines(report: Report, delays: str, scores: str, workbook: str) -> Iterator[str]:
@@ -61,16 +100,15 @@ def _command(report: Report) -> str:
     words = (
         f"holdfast bench game --mode {report.mode} --instances {report.instances} --duration {report.duration:g}"
     )
-    names = [figures.strategy for figures in report.strategies]
-    strategy = "all" if len(names) > 1 else names[0]
-    return f"{words} --seed {report.seed} --strategy {strategy}"
+    strategies = "".join(f" --strategy {figures.strategy}" for figures in report.strategies)
+    return f"{words} --seed {report.seed} --period {report.period:g}{strategies}"
 
 
 def _verdicts(report: Report) -> Iterator[str]:
     ours = next((figures for figures in report.strategies if figures.strategy == OURS), None)
     if ours is None:
         return
-    yield f"## {STRATEGIES[OURS]}"
+    yield f"## {strategy_words(OURS)}"
     yield ""
     for verdict in ours.verdicts:
         yield f"- {'✓' if verdict.holds else '✗'} {verdict.says}"
@@ -84,7 +122,7 @@ def _verdicts(report: Report) -> Iterator[str]:
 def _row(figures: Figures) -> str:
     return " | ".join(
         [
-            STRATEGIES[figures.strategy],
+            strategy_words(figures.strategy),
             *(f"{number:,}" for number in (figures.cost, figures.cost_with_membership, figures.lists)),
             *(f"{number:,}" for number in (figures.lost, figures.reads)),
             *map(milliseconds, (figures.efficient, figures.mean, figures.stdev, figures.p99, figures.longest)),
@@ -99,10 +137,10 @@ def _surroundings(report: Report) -> Iterator[str]:
     yield f"machine | {machine_words(report.machine)}"
     yield f"store of Holdfast | {report.store}, passive: it tells nobody anything, and counts what it is asked"
     yield f"settings of Holdfast | {', '.join(f'{name} {value:g}' for name, value in report.settings.items())}"
-    started = [f"{STRATEGIES[one.strategy]} {one.instances:,}" for one in report.strategies]
-    killed = [f"{STRATEGIES[one.strategy]} {one.killed:,}" for one in report.strategies]
+    started = [f"{strategy_words(one.strategy)} {one.instances:,}" for one in report.strategies]
+    killed = [f"{strategy_words(one.strategy)} {one.killed:,}" for one in report.strategies]
     yield f"instances started | {', '.join(started)}"
-    if report.mode is Mode.KILL:
+    if report.mode.kills:
         yield f"of these killed | {', '.join(killed)}"
 
 

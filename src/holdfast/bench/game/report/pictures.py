@@ -6,20 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from holdfast.bench.game.board import Published, published
+from holdfast.bench.game.board import OwnRun, Published, published
 from holdfast.bench.game.evidence import Evidence
-from holdfast.bench.game.report.style import BAD, COLOURS, FAINT, INK, PUBLISHED, QUIET
-from holdfast.bench.game.report.words import STRATEGIES, jobs_words, title
+from holdfast.bench.game.report.style import BAD, FAINT, INK, PUBLISHED, QUIET, colour_of
+from holdfast.bench.game.report.words import jobs_words, strategy_words, title
 from holdfast.bench.game.result import Figures, Report, delays_of
 from holdfast.bench.game.rules import BEST_EFFICIENT, BEST_PERIOD, LIST_PRICE
 from holdfast.bench.game.timetable import Mode
 from holdfast.bench.game.tournament import Tournament
+from holdfast.words import counted
 
-MARKERS = {"ours": "*", "lookahead": "D", "naive": "s"}
-SIZES = {"ours": 420, "lookahead": 90, "naive": 90}
+MARKERS = {"ours": "*", "lookahead": "D", "naive": "s", "separate": "P"}
+CONTESTANT = "o"
+SIZES = {"ours": 420, "separate": 160}
+SIZE = 90
+OFFSETS = {"ours": (0, 12), "separate": (14, 1)}
+"""Where the words stand: these two are near each other."""
 
 LEAST_LOST = 0.1
 """Milliseconds: less than this beyond the work is drawn as this much."""
@@ -53,7 +59,7 @@ def draw_delays(tournament: Tournament, path: Path) -> None:
     last.xaxis.set_major_formatter(FuncFormatter(_span))
     last.tick_params(axis="x", length=4, colors=QUIET)
     last.set_xlabel("lost beyond the 83 ms of work, counted from the time at which a job is due", color=QUIET)
-    _name(figure, "How late are jobs?", tournament.report)
+    _name(figure, "How late are jobs?", _played(tournament.report))
     figure.savefig(path)
 
 
@@ -68,7 +74,7 @@ def _lost(evidence: Evidence) -> list[float]:
 
 def _draw_row(axes: Axes, lost: Sequence[float], bins: Sequence[float], figures: Figures) -> None:
     """Draw one strategy's jobs by how late they were, and say above who it is."""
-    colour = COLOURS[figures.strategy]
+    colour = colour_of(figures.strategy)
     axes.hist(lost, bins=bins, color=colour)
     axes.set_ylim(bottom=0)
     axes.set_yticks([])
@@ -76,7 +82,7 @@ def _draw_row(axes: Axes, lost: Sequence[float], bins: Sequence[float], figures:
     axes.tick_params(axis="x", which="both", length=0)
     said = "" if figures.efficient is None else f"EFFICIENT {figures.efficient:,.1f} ms · "
     above: dict[str, Any] = {"transform": axes.transAxes, "y": 1.04, "va": "bottom"}
-    axes.text(x=0.0, s=STRATEGIES[figures.strategy], color=colour, weight="bold", **above)
+    axes.text(x=0.0, s=strategy_words(figures.strategy), color=colour, weight="bold", **above)
     axes.text(
         x=1.0,
         s=f"{said}{jobs_words(figures)}",
@@ -88,16 +94,38 @@ def _draw_row(axes: Axes, lost: Sequence[float], bins: Sequence[float], figures:
 
 def draw_scores(report: Report, path: Path) -> None:
     """Draw cost against efficiency; beside the real game the published runs."""
+    figure, axes, board = _scores_paper(comparable=report.comparable)
+    for figures in report.strategies:
+        _draw_strategy(axes, figures)
+    _draw_floors(axes, report.seconds if report.mode is Mode.WORKERS else None)
+    _name(figure, "What does it cost to be on time?", _played(report), board)
+    figure.savefig(path)
+
+
+def draw_runs(runs: Sequence[OwnRun], path: Path) -> None:
+    """Draw the runs of a board of one's own: those that compare with the published ones, or else all."""
+    comparable = any(run.comparable for run in runs)
+    shown = [run for run in runs if run.cost and run.efficient and run.comparable >= comparable]
+    figure, axes, board = _scores_paper(comparable=comparable)
+    for strategy in dict.fromkeys(run.strategy for run in shown):
+        points = [(run.cost, run.efficient or 0.0) for run in shown if run.strategy == strategy]
+        _draw_points(axes, strategy, points).set_label(strategy_words(strategy))
+    _draw_floors(axes, None)
+    if shown:
+        axes.legend(frameon=False, labelcolor=INK)
+    _name(figure, "Your runs", counted(len(shown), "run"), board)
+    figure.savefig(path)
+
+
+def _scores_paper(*, comparable: bool) -> tuple[Figure, Axes, str]:
+    """Return a figure with its axes, on which the published runs are if they compare, and what to say of them."""
     figure = Figure(figsize=(9, 6.4), dpi=_DOTS)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.margins(x=0.12, y=0.1)
-    if report.comparable:
+    if comparable:
         _draw_board(axes, [run for run in published() if run.keeps_the_rules])
-    for figures in report.strategies:
-        _draw_strategy(axes, figures)
-    _draw_floors(axes, report)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -106,9 +134,8 @@ def draw_scores(report: Report, path: Path) -> None:
     _tidy(axes, "left", "bottom")
     axes.set_xlabel("COST: what the database was asked (less is better)", color=QUIET)
     axes.set_ylabel("EFFICIENT: mean + deviation of the delay, ms (less is better)", color=QUIET)
-    board = "grey: the published runs that kept the rules" if report.comparable else "no published run compares"
-    _name(figure, "What does it cost to be on time?", report, board)
-    figure.savefig(path)
+    board = "grey: the published runs that kept the rules" if comparable else "no published run compares"
+    return figure, axes, board
 
 
 def _draw_board(axes: Axes, board: Sequence[Published]) -> None:
@@ -124,24 +151,30 @@ def _draw_strategy(axes: Axes, figures: Figures) -> None:
     if figures.efficient is None or not figures.cost:
         return
     name, point = figures.strategy, (figures.cost, figures.efficient)
-    axes.scatter(
-        *point,
-        s=SIZES[name],
-        marker=MARKERS[name],
-        color=COLOURS[name],
+    _draw_points(axes, name, [point])
+    said = f"{strategy_words(name)}\n{figures.cost:,} / {figures.efficient:,.1f} ms"
+    if figures.completed < figures.jobs:
+        said += f"\n{jobs_words(figures)}"
+    _label(
+        axes, point, said, OFFSETS.get(name, (0, 9)), color=colour_of(name), weight="bold", fontsize=9.5, zorder=5
+    )
+
+
+def _draw_points(axes: Axes, name: str, points: Sequence[tuple[float, float]]) -> PathCollection:
+    return axes.scatter(
+        [cost for cost, _ in points],
+        [efficient for _, efficient in points],
+        s=SIZES.get(name, SIZE),
+        marker=MARKERS.get(name, CONTESTANT),
+        color=colour_of(name),
         edgecolors="white",
         linewidths=1.2,
         zorder=4,
     )
-    said = f"{STRATEGIES[name]}\n{figures.cost:,} / {figures.efficient:,.1f} ms"
-    if figures.completed < figures.jobs:
-        said += f"\n{jobs_words(figures)}"
-    offset = (0, 12) if name == "ours" else (0, 9)
-    _label(axes, point, said, offset, color=COLOURS[name], weight="bold", fontsize=9.5, zorder=5)
 
 
-def _draw_floors(axes: Axes, report: Report) -> None:
-    """Draw the best that is possible: for the delay always, for the cost where instances stay."""
+def _draw_floors(axes: Axes, seconds: float | None) -> None:
+    """Draw the best that is possible: for the delay always, for the cost of one game where instances stay."""
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.66 * BEST_EFFICIENT), high)
     line: dict[str, Any] = {"color": QUIET, "linewidth": 1, "linestyle": (0, (4, 4)), "zorder": 1}
@@ -155,8 +188,8 @@ def _draw_floors(axes: Axes, report: Report) -> None:
         ha="right",
         **text,
     )
-    if report.mode is Mode.WORKERS:
-        least = LIST_PRICE * math.ceil(report.seconds / BEST_PERIOD)
+    if seconds is not None:
+        least = LIST_PRICE * math.ceil(seconds / BEST_PERIOD)
         axes.axvline(least, **line)
         said = f"fewest lists with none late: {least:,}"
         axes.text(1.03 * least, 0.99, said, transform=axes.get_xaxis_transform(), ha="left", **text)
@@ -186,9 +219,13 @@ def _tidy(axes: Axes, *kept: str) -> None:
     axes.set_axisbelow(True)
 
 
-def _name(figure: Figure, question: str, report: Report, *more: str) -> None:
+def _played(report: Report) -> str:
+    return f"{title(report)} · {report.played_at:%d %B %Y}"
+
+
+def _name(figure: Figure, question: str, *more: str) -> None:
     """Write the title, what was played and what else is to say, and make room for it."""
-    told = " · ".join([title(report), f"{report.played_at:%d %B %Y}", *more])
+    told = " · ".join(more)
     height = figure.get_figheight()
     figure.text(0.02, 1 - 0.16 / height, question, color=INK, weight="bold", fontsize=14, va="top")
     figure.text(0.02, 1 - 0.48 / height, told, color=QUIET, va="top")

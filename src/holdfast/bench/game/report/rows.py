@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.bench.game.evidence import Evidence
 from holdfast.bench.game.judging import executed_at
-from holdfast.bench.game.report.words import STRATEGIES
+from holdfast.bench.game.report.words import strategy_words
 from holdfast.bench.game.result import runs_by_job
 from holdfast.bench.game.scoring import count_cost
 from holdfast.bench.game.tournament import Tournament
@@ -42,7 +42,7 @@ def job_rows(tournament: Tournament) -> Iterator[Row]:
         for job in evidence.jobs:
             of_job = runs.get(job.number, ())
             yield (
-                STRATEGIES[name],
+                strategy_words(name),
                 job.number,
                 round(job.run_at - evidence.started_at, 3),
                 _after(of_job[-1].start if of_job else None, job.run_at),
@@ -60,7 +60,7 @@ def call_rows(tournament: Tournament) -> Iterator[Row]:
     for name, evidence in tournament.evidence.items():
         for at, instance, call in calls_in_order(evidence):
             yield (
-                STRATEGIES[name],
+                strategy_words(name),
                 instance,
                 round(at, 2),
                 call.verb,
@@ -77,7 +77,7 @@ def instance_rows(tournament: Tournament) -> Iterator[Row]:
     for name, evidence in tournament.evidence.items():
         for stint in evidence.stints:
             yield (
-                STRATEGIES[name],
+                strategy_words(name),
                 stint.instance,
                 round(stint.started_at - evidence.started_at, 1),
                 round(stint.ended_at - evidence.started_at, 1),

@@ -3,17 +3,23 @@
 from holdfast.bench.game.board import Place, Standing
 from holdfast.bench.game.machine import Machine
 from holdfast.bench.game.result import Figures, Report
-from holdfast.bench.game.timetable import Mode
+from holdfast.bench.game.timetable import Mode, leaving
 from holdfast.words import counted, ordinal
 
 STRATEGIES = {
     "ours": "Holdfast",
     "lookahead": "look-ahead with early lock",
     "naive": "naive polling",
+    "separate": "turns with separate calls",
 }
 """What strategies are called in full."""
 
 NOT_COMPARABLE = "This was not the game as published: its scores do not compare with those of the board."
+
+
+def strategy_words(name: str) -> str:
+    """Return what a strategy is called in full; a contestant's is called by its own name."""
+    return STRATEGIES.get(name, name)
 
 
 def title(report: Report) -> str:
@@ -22,6 +28,7 @@ def title(report: Report) -> str:
         Mode.WORKERS: "",
         Mode.HATEST: " that come and go",
         Mode.KILL: " that are killed and come back",
+        Mode.RELIABILITY: f" of which {leaving(report.instances)} go for good",
     }[report.mode]
     return f"{counted(report.instances, 'instance')}{how}, jobs over {report.duration:g} s"
 

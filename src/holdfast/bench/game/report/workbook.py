@@ -8,11 +8,11 @@ import xlsxwriter
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
-from holdfast.bench.game.board import Published, published
+from holdfast.bench.game.board import OwnRun, Published, published
 from holdfast.bench.game.report.charts import Charts
 from holdfast.bench.game.report.rows import CALLS, INSTANCES, JOBS, Row, call_rows, instance_rows, job_rows
 from holdfast.bench.game.report.style import BAD, GOOD
-from holdfast.bench.game.report.words import NOT_COMPARABLE, STRATEGIES, machine_words, standing_words, title
+from holdfast.bench.game.report.words import NOT_COMPARABLE, machine_words, standing_words, strategy_words, title
 from holdfast.bench.game.result import Figures, Report
 from holdfast.bench.game.tournament import Tournament
 
@@ -52,9 +52,22 @@ def write_workbook(tournament: Tournament, path: Path) -> None:
         _add_table(book, "Jobs", JOBS, job_rows(tournament))
         _add_table(book, "Calls", CALLS, call_rows(tournament))
         _add_table(book, "Instances", INSTANCES, instance_rows(tournament))
-        board = [msgspec.structs.astuple(run) for run in published()]
-        _add_table(book, "Published", Published.__struct_fields__, board)
+        _add_published(book)
         Charts(book, charts).draw(tournament)
+
+
+def write_board_workbook(runs: Sequence[OwnRun], path: Path) -> None:
+    """Write that of a board of one's own: its runs and the published ones."""
+    with xlsxwriter.Workbook(
+        str(path), {"default_date_format": "yyyy-mm-dd hh:mm", "remove_timezone": True}
+    ) as book:
+        book.set_properties({"title": "The scheduling game: a board"})
+        _add_table(book, "Runs", OwnRun.__struct_fields__, map(msgspec.structs.astuple, runs))
+        _add_published(book)
+
+
+def _add_published(book: Workbook) -> None:
+    _add_table(book, "Published", Published.__struct_fields__, map(msgspec.structs.astuple, published()))
 
 
 def _add_table(book: Workbook, name: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -95,7 +108,7 @@ class _Summary:
         if not report.comparable:
             self._add(NOT_COMPARABLE, style=self._verdict[False])
         self._row += 1
-        self._add("", *(STRATEGIES[figures.strategy] for figures in report.strategies), style=self._bold)
+        self._add("", *(strategy_words(figures.strategy) for figures in report.strategies), style=self._bold)
         for name, words in _FIGURES.items():
             self._add(words, *(getattr(figures, name) for figures in report.strategies))
         for figures in report.strategies:
@@ -103,7 +116,7 @@ class _Summary:
             self._tell(figures)
 
     def _tell(self, figures: Figures) -> None:
-        self._add(STRATEGIES[figures.strategy], style=self._bold)
+        self._add(strategy_words(figures.strategy), style=self._bold)
         for verdict in figures.verdicts:
             self._sheet.write(self._row, 1, "yes" if verdict.holds else "no", self._verdict[verdict.holds])
             self._add(verdict.says)
