@@ -395,6 +395,17 @@ class AlertResolved(AlertEvent, frozen=True):
     """It is broken no more."""
 
 
+class DeadRemoved(Event, frozen=True):
+    """So many dead jobs were removed, the oldest, because of a setting: `keep_dead_for` or `keep_dead`.
+
+    `keep` is its value: for how many seconds each is kept, or how many are.
+    """
+
+    jobs: int
+    setting: str
+    keep: float
+
+
 class StoreAway(Event, frozen=True):
     """The store stopped answering; we go on trying."""
 

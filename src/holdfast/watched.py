@@ -13,6 +13,7 @@ from holdfast.core.objective import Objective
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
 from holdfast.schedule.window import Window
+from holdfast.settings import Settings
 from holdfast.spelling import options_of
 from holdfast.task import Task
 
@@ -20,6 +21,7 @@ from holdfast.task import Task
 class Watched:
     """The alerts and objectives of an app."""
 
+    settings: Settings
     _watching: DeclaredWatching
     _tasks: dict[str, Task[..., Any]]
 
@@ -71,4 +73,9 @@ class Watched:
     def watching(self) -> Watching:
         """What is watched and who is told, with what the settings file says."""
         timeouts = {name: task.policy.timeout for name, task in self._tasks.items()}
-        return replace(self._watching.all, timeouts=timeouts)
+        return replace(
+            self._watching.all,
+            timeouts=timeouts,
+            keep_dead=self.settings.keep_dead,
+            keep_dead_for=self.settings.keep_dead_for,
+        )

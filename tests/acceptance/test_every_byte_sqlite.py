@@ -166,6 +166,7 @@ VERBS: dict[str, Callable[[Harness], Make]] = {
     "bury": buried,
     "forget_results": results_forgotten,
     "forget_jobs": jobs_forgotten,
+    "forget_dead": placed(State.DEAD, lambda verbs, _: verbs.forget_dead(timedelta(0), 10)),
 }
 READING = {
     *("glance", "get", "list_jobs", "search_jobs", "history", "memos", "queues", "workers", "queue_ages", "count"),

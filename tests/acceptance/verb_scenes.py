@@ -279,6 +279,9 @@ class Stage:
     def set_forget_jobs(self):
         return Scene(lambda verbs: verbs.forget_jobs(timedelta(days=1), 10), lambda number: number >= 0)
 
+    def set_forget_dead(self):
+        return Scene(lambda verbs: verbs.forget_dead(timedelta(days=1), 10), lambda number: number >= 0)
+
     # -- what they have in common ----------------------------------------------------------------------------
 
     def _new_job(self, **fields):

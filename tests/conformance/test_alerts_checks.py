@@ -21,6 +21,7 @@ from holdfast.core.objective import Objective
 from holdfast.core.record import Decision
 from holdfast.core.states import Move, State
 from holdfast.core.vitals import Vitals
+from holdfast.ids import first_id_at
 from holdfast.incidents.book import write_incident
 from holdfast.schedule.every import Every
 from holdfast.schedule.plan import Plan, Template, encode_plan
@@ -87,6 +88,66 @@ def test_a_thousand_failures_are_one_alert_with_counts_and_examples(harness: Har
     harness.beat(worker)
     stage.round()
     assert "failure_rate" not in stage.firing()
+
+
+def test_many_dead_jobs_are_told_before_they_matter(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On from the start, whenever they died; it is over when they are fewer."""
+    monkeypatch.setattr(looks, "MANY_DEAD", 2)
+    stage = Stage(harness)
+    dead = [harness.place(State.DEAD, task="send").job_id for _ in range(2)]
+    stage.round()
+    assert "dead_backlog" not in stage.firing()
+    harness.place(State.DEAD, task="send", queue="mail")
+    harness.clock.advance(30 * 86_400)
+    stage.round()
+    assert stage.firing()["dead_backlog"] == (
+        "3 dead jobs are kept, and nothing removes them: retry or discard them, or set keep_dead_for or keep_dead"
+    )
+    [alert] = [each for each in stage.board().firing if each.rule == "dead_backlog"]
+    assert (alert.subject, alert.count, alert.value) == ("number", 3, 3.0)
+    harness.run(harness.verbs.discard(dead[0]))
+    stage.round()
+    assert "dead_backlog" not in stage.firing()
+
+
+def test_dead_jobs_that_will_soon_be_removed_for_their_number_are_told(harness: Harness) -> None:
+    """At four fifths of `keep_dead`, unless the rule says at how many."""
+    own = AlertRule(name="few", check=Check.DEAD_BACKLOG, above=5)
+    stage = Stage(harness, own, keep_dead=5)
+    for _ in range(4):
+        harness.place(State.DEAD)
+    stage.round()
+    assert "dead_backlog" not in stage.firing()
+    harness.place(State.DEAD)
+    stage.round()
+    assert stage.firing() == {
+        "dead_backlog": "5 dead jobs are kept, and beyond 5 the oldest are removed (keep_dead):"
+        " retry, copy or discard them"
+    }
+    harness.place(State.DEAD)
+    stage.round()
+    assert stage.firing().keys() == {"dead_backlog", "few"}
+
+
+def test_dead_jobs_that_will_soon_be_removed_for_their_age_are_told(harness: Harness) -> None:
+    """When a tenth of `keep_dead_for` is left, a day at most; with examples, and over when somebody has decided."""
+    stage = Stage(harness, keep_dead_for=100 * 86_400.0)
+    old = harness.place(State.DEAD, id=first_id_at(harness.clock.now())).job_id
+    harness.clock.advance(50 * 86_400)
+    harness.place(State.DEAD, id=first_id_at(harness.clock.now()))
+    harness.clock.advance(49 * 86_400 - 1)
+    stage.round()
+    assert "dead_backlog" not in stage.firing()
+    harness.clock.advance(3601)
+    stage.round()
+    assert stage.firing()["dead_backlog"] == (
+        "1 dead job will soon be removed, the first in 23 h (keep_dead_for): retry, copy or discard it"
+    )
+    [alert] = [each for each in stage.board().firing if each.rule == "dead_backlog"]
+    assert (alert.subject, alert.count, [each.id for each in alert.examples]) == ("age", 1, [old])
+    harness.run(harness.verbs.requeue(old))
+    stage.round()
+    assert "dead_backlog" not in stage.firing()
 
 
 def test_attempts_that_fail_are_not_counted_as_jobs(harness: Harness) -> None:

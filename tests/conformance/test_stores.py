@@ -1,8 +1,17 @@
 """Every store keeps every promise of the contract."""
 
 from collections import Counter
+from datetime import timedelta
 
-from holdfast.testing.conformance import StoreConformance
+import pytest
+
+from holdfast.core.job import Ending
+from holdfast.core.states import Move, State
+from holdfast.store.postgres import forgetting_verbs as of_postgres
+from holdfast.store.protocol import JobFilter
+from holdfast.store.redis import supervision_verbs as of_redis
+from holdfast.store.sqlite import forgetting_verbs as of_sqlite
+from holdfast.testing.conformance import Harness, StoreConformance
 
 
 class TestStores(StoreConformance):
@@ -13,3 +22,19 @@ def test_no_promise_hides_another() -> None:
     """Each test of the suite has a name of its own, so that none is lost when they become one class."""
     names = Counter(name for part in StoreConformance.__bases__ for name in vars(part) if name.startswith("test_"))
     assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_dead_jobs_that_stay_do_not_keep_others_for_ever(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a call looks at a few, the next one goes on behind them; a round ends where all came lately."""
+    for store in (of_sqlite, of_postgres, of_redis):
+        monkeypatch.setattr(store, "STRETCH", 5)
+    age, worker = timedelta(hours=1), harness.register(lease=10_000)
+    slow = [harness.enqueue() for _ in range(12)]
+    refs = [claim.ref for claim in harness.claim(worker, 12)]
+    for _ in range(3):
+        harness.place(State.DEAD)
+    harness.clock.advance(age.total_seconds())
+    harness.run(harness.verbs.finish(worker, [Ending(ref, Move.DIE) for ref in refs]))
+    young = [harness.place(State.DEAD).job_id for _ in range(12)]
+    assert sum(harness.run(harness.verbs.forget_dead(age, 10)) for _ in range(4)) == 3
+    assert {job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))} == {*slow, *young}

@@ -121,6 +121,14 @@ CASES = [
     ),
     (events.StoreAway("database is locked"), "store away: database is locked; trying on"),
     (events.StoreBack(2.5), "store back after 2.5 s"),
+    (
+        events.DeadRemoved(1200, "keep_dead_for", 86_400.0),
+        "1,200 dead jobs were removed, the oldest: each is kept for 1 d (keep_dead_for)",
+    ),
+    (
+        events.DeadRemoved(1, "keep_dead", 5000),
+        "1 dead job was removed, the oldest: 5,000 are kept (keep_dead)",
+    ),
     (FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=False), "completed in 12 ms"),
     (
         FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=True),

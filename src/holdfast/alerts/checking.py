@@ -53,6 +53,7 @@ NEEDS: Mapping[Check, Needs] = MappingProxyType(
         Check.START_LAG: Needs(Unit.SECONDS, filters=("queue", "task"), over=True, at_least=True),
         Check.FAILURE_RATE: Needs(Unit.SHARE, filters=("queue", "task"), over=True, at_least=True),
         Check.DEAD_LETTERS: Needs(Unit.NUMBER, filters=("queue", "task"), over=True),
+        Check.DEAD_BACKLOG: Needs(Unit.NUMBER, needed=False),
         Check.SCHEDULE_MISSED: Needs(Unit.NUMBER, filters=("schedule",), over=True),
         Check.SCHEDULE_LATE: Needs(Unit.SECONDS, filters=("schedule",)),
         Check.JOB_TOO_LONG: Needs(Unit.SECONDS, needed=False, filters=("queue", "task")),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from holdfast.alerts.breach import EXAMPLES, Breach, Key, is_about
 from holdfast.alerts.figured import dead_letters, failure_rate, start_lag
-from holdfast.alerts.looks import Looks, Running, longest_run
+from holdfast.alerts.looks import GOING_SEEN, Looks, Running, longest_run, many_dead
 from holdfast.alerts.serving import Serving
 from holdfast.alerts.silent_workers import worker_silent
 from holdfast.core.alert import AlertRule, Check, Example, Severity
@@ -44,6 +44,7 @@ def looked_at(looks: Looks) -> frozenset[Check]:
         Check.START_LAG: looks.figures,
         Check.FAILURE_RATE: looks.figures,
         Check.DEAD_LETTERS: looks.figures,
+        Check.DEAD_BACKLOG: looks.dead,
         Check.SCHEDULE_MISSED: looks.fires,
         Check.SCHEDULE_LATE: looks.late,
         Check.JOB_TOO_LONG: looks.running,
@@ -86,6 +87,34 @@ def _task_unknown(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
                 f" job waits for {span(waits)}{f'; did you mean {meant}?' if meant else ''}"
             )
             yield Breach(rule, task, says, waits.total_seconds())
+
+
+def _dead_backlog(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
+    dead = looks.dead
+    assert dead is not None
+    if dead.jobs > many_dead(rule, dead.keep):
+        if dead.keep is not None:
+            bound = f"and beyond {dead.keep:,} the oldest are removed (keep_dead): retry, copy or discard them"
+        elif dead.keep_for is not None:
+            bound = f"each for {span(dead.keep_for)} (keep_dead_for): retry or discard them, or set keep_dead"
+        else:
+            bound = "and nothing removes them: retry or discard them, or set keep_dead_for or keep_dead"
+        yield Breach(
+            rule, "number", f"{counted(dead.jobs, 'dead job')} are kept, {bound}", float(dead.jobs), dead.jobs
+        )
+    if dead.going and dead.keep_for is not None:
+        first = dead.going[0].finished_at or looks.now
+        left = max(first + dead.keep_for - looks.now, timedelta())
+        number = len(dead.going)
+        many = f"{number:,} dead jobs or more" if number == GOING_SEEN else counted(number, "dead job")
+        says = (
+            f"{many} will soon be removed, the first in {span(left)} (keep_dead_for):"
+            f" retry, copy or discard {'it' if number == 1 else 'them'}"
+        )
+        examples = tuple(
+            Example("job", job.id, one_line(job.error or "", SUMMARY_LENGTH)) for job in dead.going[:EXAMPLES]
+        )
+        yield Breach(rule, "age", says, count=number, examples=examples)
 
 
 def _schedule_missed(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
@@ -220,6 +249,7 @@ _CHECKS: Mapping[Check, Callable[[AlertRule, Looks], Iterator[Breach]]] = Mappin
         Check.START_LAG: start_lag,
         Check.FAILURE_RATE: failure_rate,
         Check.DEAD_LETTERS: dead_letters,
+        Check.DEAD_BACKLOG: _dead_backlog,
         Check.SCHEDULE_MISSED: _schedule_missed,
         Check.SCHEDULE_LATE: _schedule_late,
         Check.JOB_TOO_LONG: _job_too_long,

@@ -13,6 +13,7 @@ DEFAULT_RULES: tuple[AlertRule, ...] = (
     AlertRule(name="task_unknown", check=Check.TASK_UNKNOWN, above=300.0),
     AlertRule(name="failure_rate", check=Check.FAILURE_RATE, above=0.5, over=300.0, at_least=10),
     AlertRule(name="dead_letters", check=Check.DEAD_LETTERS, above=0.0, over=300.0),
+    AlertRule(name="dead_backlog", check=Check.DEAD_BACKLOG, repeat=24 * HOUR),
     AlertRule(name="schedule_missed", check=Check.SCHEDULE_MISSED, above=0.0, over=900.0),
     AlertRule(name="schedule_late", check=Check.SCHEDULE_LATE, above=60.0),
     AlertRule(name="job_too_long", check=Check.JOB_TOO_LONG),

@@ -20,6 +20,7 @@ from holdfast.core.record import Fire, Kind, Record, read_body
 from holdfast.core.states import State
 from holdfast.figures.reading import read_figures
 from holdfast.figures.series import Series
+from holdfast.ids import first_id_at
 from holdfast.schedule.closing import About, ClosedHours
 from holdfast.schedule.plan import read_schedules
 from holdfast.schedule.published import read_windows
@@ -47,6 +48,26 @@ TIMEOUT_MARGIN = 10.0
 
 LONG_WITHOUT_TIMEOUT = 3600.0
 """Seconds after which a job of a task without a timeout may hang."""
+
+MANY_DEAD = 10_000
+"""How many dead jobs are many, where neither a rule nor a setting says so: more than people look through."""
+NEARLY = 0.8
+"""The share of `keep_dead` from which on they are told to be nearly as many."""
+GOING = 0.1
+GOING_AT_MOST = timedelta(days=1)
+"""The share of `keep_dead_for` before its end in which a dead job is told to go soon, and how long at most."""
+GOING_SEEN = 200
+"""How many of those are looked at, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """How many jobs are dead, which of them will soon be removed, the first one first, and the bounds."""
+
+    jobs: int
+    going: tuple[Job, ...]
+    keep: int | None
+    keep_for: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +102,7 @@ class Looks:
     ages: QueueAges | None = None
     closed: tuple[ClosedHours, ...] = ()
     figures: Series | None = None
+    dead: Dead | None = None
     late: tuple[Late, ...] | None = None
     fires: tuple[Fire, ...] | None = None
     running: tuple[Running, ...] | None = None
@@ -136,6 +158,27 @@ def look_at_figures(verbs: Store, rules: Iterable[AlertRule], now: datetime) -> 
     longest = max(rule.over for rule in rules if rule.check in FIGURED)
     series = yield from read_figures(verbs, now - timedelta(seconds=longest), step=timedelta(minutes=1)).steps
     return series
+
+
+def look_at_dead(verbs: Store, keep: int | None, keep_for: float | None, now: datetime) -> Verbs[Dead]:
+    """Return how many jobs are dead, and those that will soon be removed, as ids and jobs go by time."""
+    counts: Mapping[State, int] = yield verbs.count()
+    if keep_for is None or not counts[State.DEAD]:
+        return Dead(counts[State.DEAD], (), keep, None)
+    age = timedelta(seconds=keep_for)
+    died_by = now - age + min(GOING * age, GOING_AT_MOST)
+    which = JobFilter(states=(State.DEAD,), before=first_id_at(died_by), limit=GOING_SEEN)
+    jobs: tuple[Job, ...] = yield verbs.list_jobs(which)
+    going = [(job.finished_at, job) for job in jobs if job.finished_at is not None and job.finished_at <= died_by]
+    going.sort(key=lambda each: each[0])
+    return Dead(counts[State.DEAD], tuple(job for _, job in going), keep, age)
+
+
+def many_dead(rule: AlertRule, keep: int | None) -> float:
+    """Return beyond how many dead jobs a rule is broken."""
+    if rule.above is not None:
+        return rule.above
+    return MANY_DEAD if keep is None else NEARLY * keep
 
 
 def look_at_late(verbs: Store) -> Verbs[tuple[Late, ...]]:

@@ -13,6 +13,7 @@ from holdfast.alerts.looks import (
     Burns,
     Looks,
     look_at_closed,
+    look_at_dead,
     look_at_figures,
     look_at_fires,
     look_at_incidents,
@@ -96,15 +97,20 @@ class Scout:
             fires = yield from look_at_fires(verbs)
             away = here.away_since, here.watched_since
             found["fires"] = (*fires, *(yield from self._ahead.look(verbs, fires, workers, away, now)))
-        found |= yield from self._look_further(verbs, checks, board)
+        found |= yield from self._look_further(verbs, checks, board, now)
         hosts = frozenset(worker.info.host for worker in workers if worker.is_live)
         for check, name in _MEASURED.items():
             if check in checks:
                 found[name] = getattr(here, name)
         return Looks(now, here.watched_since, timeouts=self._watching.timeouts, ages=ages, hosts=hosts, **found)
 
-    def _look_further(self, verbs: Store, checks: AbstractSet[Check], board: Board) -> Verbs[dict[str, Any]]:
+    def _look_further(
+        self, verbs: Store, checks: AbstractSet[Check], board: Board, now: datetime
+    ) -> Verbs[dict[str, Any]]:
         found: dict[str, Any] = {}
+        if Check.DEAD_BACKLOG in checks:
+            keep, keep_for = self._watching.keep_dead, self._watching.keep_dead_for
+            found["dead"] = yield from look_at_dead(verbs, keep, keep_for, now)
         if Check.SCHEDULE_LATE in checks:
             found["late"] = yield from look_at_late(verbs)
         if checks & {Check.INCIDENT, Check.KEEP_ALIVE}:

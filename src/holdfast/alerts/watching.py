@@ -16,8 +16,8 @@ class Watching(msgspec.Struct, frozen=True, kw_only=True):
     app: its name, or where it is found; rules: all that count, defaults included; channels: who can be told;
     quiet_hours: when only what is critical is told, the rest when they are over; dead_man: who is pinged while all
     is well; objectives: what is promised; timeouts: how many seconds a run of each task of the app may take, None
-    where nothing is said; dashboard_url: where people find the dashboard. `enabled`: whether anything is looked at
-    at all; `off_in`: where it says that nothing is.
+    where nothing is said; keep_dead, keep_dead_for: what its settings say; dashboard_url: where people find the
+    dashboard. `enabled`: whether anything is looked at at all; `off_in`: where it says that nothing is.
     """
 
     app: str = ""
@@ -27,6 +27,8 @@ class Watching(msgspec.Struct, frozen=True, kw_only=True):
     dead_man: DeadMan | None = None
     objectives: tuple[Objective, ...] = ()
     timeouts: Mapping[str, float | None] = {}
+    keep_dead: int | None = None
+    keep_dead_for: float | None = None
     dashboard_url: str | None = None
     enabled: bool = True
     off_in: tuple[str, ...] = ()

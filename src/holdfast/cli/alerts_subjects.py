@@ -39,4 +39,4 @@ def _names(backend: Backend, board: Board) -> Iterator[str]:
     yield from (objective.name for objective in view.objectives)
     yield from (schedule.name for schedule in backend.run(verbs.records(Kind.SCHEDULE)))
     yield from (worker.info.id for worker in backend.run(verbs.workers()))
-    yield from (*Trouble, "store", OTHERS)
+    yield from (*Trouble, "store", "number", "age", OTHERS)

@@ -49,8 +49,8 @@ def _nowhere(wanted: Wanted, backend: Backend, job_id: str) -> str:
         return f"'{job_id}' is an incident, not a job: `holdfast incidents show {job_id}` tells of it"
     return (
         f"there is no job '{job_id}' in {wanted.place}: it may be in another (--url, --namespace), its transaction"
-        " may not be committed, or it is over and forgotten (keep_finished); `holdfast jobs list` shows the ids"
-        f" (the end of one, {_SHORTEST_END} characters or more, finds one of the newest {_RECENT:,} jobs)"
+        " may not be committed, or it is over and forgotten (keep_finished, keep_dead); `holdfast jobs list` shows"
+        f" the ids (the end of one, {_SHORTEST_END} characters or more, finds one of the newest {_RECENT:,} jobs)"
     )
 
 

@@ -36,6 +36,8 @@ class Check(StrEnum):
     """Attempts fail: their share in `over` [0 to 1], of `at_least` so many."""
     DEAD_LETTERS = "dead_letters"
     """Jobs die: how many within `over` [a number]."""
+    DEAD_BACKLOG = "dead_backlog"
+    """Many jobs are dead [a number]; without a number 10,000, or 80 % of `keep_dead`. Or some will soon go."""
     SCHEDULE_MISSED = "schedule_missed"
     """Nobody was there when a schedule was to fire: how many times within `over` [a number]."""
     SCHEDULE_LATE = "schedule_late"

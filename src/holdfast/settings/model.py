@@ -12,6 +12,9 @@ LONGEST_SPAN = 365 * 86_400.0
 MOST_INCIDENTS = 10_000
 """Incidents that may be kept: whoever lists them reads them all."""
 
+MOST_DEAD = 1_000_000
+"""Dead jobs that may be kept where there is a bound: a store counts them up to it."""
+
 MOST_MEGABYTES = 1_000_000
 
 MOST_AT_ONCE = 10_000
@@ -30,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     long an enqueue goes on trying while the store is away; timeout: how long a run of a task may take that says
     nothing of its own (None: for ever); max_wait: how long a due job may wait because others
     have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are kept (None:
-    for ever); recycle_age, recycle_jobs, recycle_memory: how old a worker process gets, how many attempts it ends
+    for ever); keep_dead_for and keep_dead: how long dead jobs are kept, and how many, the newest (None: for ever,
+    and all); recycle_age, recycle_jobs, recycle_memory: how old a worker process gets, how many attempts it ends
     and how many bytes it takes before another relieves it (None: no limit); drain_limit: how long it may then go on
     with what it has begun; name and release: of the app, to which the schedules it declares belong (None:
     MODULE:APP of its workers, and a release that is another where its schedules are); incidents_dir: where
@@ -59,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     max_wait: float | None = 300.0
     keep_finished: float | None = 7 * 86_400.0
+    keep_dead_for: float | None = None
+    keep_dead: int | None = None
     recycle_age: float | None = None
     recycle_jobs: int | None = None
     recycle_memory: int | None = None

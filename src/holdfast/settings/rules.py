@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE, MOST_INCIDENTS, MOST_JOBS, MOST_MEGABYTES
+from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE, MOST_DEAD, MOST_INCIDENTS, MOST_JOBS, MOST_MEGABYTES
 from holdfast.words import size_of
 
 NONE_WORD = "none"
@@ -207,6 +207,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "timeout": SpanRule(optional=True),
         "max_wait": SpanRule(optional=True),
         "keep_finished": SpanRule(optional=True),
+        "keep_dead_for": SpanRule(optional=True),
+        "keep_dead": CountRule(MOST_DEAD, optional=True),
         "recycle_age": SpanRule(optional=True),
         "recycle_jobs": CountRule(MOST_JOBS, optional=True),
         "recycle_memory": SizeRule(optional=True),

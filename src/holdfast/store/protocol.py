@@ -335,8 +335,17 @@ class Store(Protocol):
         """Forget at most `limit` jobs that completed or were cancelled `age` ago or before; return how many.
 
         With a job go its result, history, memos and tags, and its key. One whose key is kept for longer stays as
-        long; a dead one until a person decides. A store may look at a part of its jobs only, and at another the
-        next time.
+        long; a dead one until a person decides, or `forget_dead`. A store may look at a part of its jobs only, and
+        at another the next time.
+        """
+        ...
+
+    def forget_dead(self, keep: timedelta | int, limit: int) -> Verb[int]:
+        """Forget at most `limit` dead jobs, by their ids the oldest first; return how many.
+
+        `keep` is a span: those that died so long ago or before; or how many stay, the newest by their ids. With a
+        job goes what goes with it in `forget_jobs`. Where it is a span, a store may look at a part of its dead jobs
+        only, and at another the next time.
         """
         ...
 

@@ -3,7 +3,7 @@
 All of it writes where jobs live and may have to wait for a lock. A beat waits for none of it.
 
     claims that nobody holds ─► given back        workers that stopped beating ─► buried
-    about once a minute      ─► results and finished jobs that are kept no longer are forgotten, and files of those
+    about once a minute      ─► results, finished jobs and dead ones that are kept no longer go, and their files
     about once an hour       ─► locks that nobody has used for long are forgotten
 """
 
@@ -15,7 +15,7 @@ from datetime import timedelta
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
 from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.events import Events, WorkerFound
+from holdfast.events import DeadRemoved, Events, WorkerFound
 from holdfast.settings import Settings
 from holdfast.store.files import lasting_shelf_of
 from holdfast.store.protocol import BeatAnswer, Worker, WorkerBeat
@@ -144,15 +144,31 @@ class Chores:
     async def _sweep(self) -> bool:
         """Forget what is kept no longer; tell whether there may be more of it."""
         end_at = self._clock.boot() + SWEEP_FOR
-        while self._clock.boot() < end_at:
-            retired = 0
-            if self._settings.keep_finished is not None:  # first, as it makes the most room where there is none
-                age = timedelta(seconds=self._settings.keep_finished)
-                retired = await self._calls.once(self._calls.verbs.forget_jobs(age, SWEPT_AT_ONCE))
-            swept = await self._calls.once(self._calls.verbs.forget_results(SWEPT_AT_ONCE))
-            if max(retired, swept) < SWEPT_AT_ONCE:
-                return False
-        return True
+        removed = dict.fromkeys(self._bounds_of_dead(), 0)
+        try:
+            while self._clock.boot() < end_at:
+                most = 0
+                if self._settings.keep_finished is not None:  # first, as it makes the most room where there is none
+                    age = timedelta(seconds=self._settings.keep_finished)
+                    most = await self._calls.once(self._calls.verbs.forget_jobs(age, SWEPT_AT_ONCE))
+                for setting, keep in self._bounds_of_dead().items():
+                    gone = await self._calls.once(self._calls.verbs.forget_dead(keep, SWEPT_AT_ONCE))
+                    removed[setting] += gone
+                    most = max(most, gone)
+                swept = await self._calls.once(self._calls.verbs.forget_results(SWEPT_AT_ONCE))
+                if max(most, swept) < SWEPT_AT_ONCE:
+                    return False
+            return True
+        finally:
+            for setting, jobs in removed.items():
+                if jobs:
+                    self._events.emit(DeadRemoved(jobs, setting, getattr(self._settings, setting)))
+
+    def _bounds_of_dead(self) -> Mapping[str, timedelta | int]:
+        """Return the settings that bound how many dead jobs there are, and for how long."""
+        age, number = self._settings.keep_dead_for, self._settings.keep_dead
+        bounds = {"keep_dead_for": None if age is None else timedelta(seconds=age), "keep_dead": number}
+        return {setting: keep for setting, keep in bounds.items() if keep is not None}
 
 
 def _is_first(beats: Sequence[WorkerBeat], answer: BeatAnswer) -> bool:

@@ -69,6 +69,7 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.AlertFired: Level.WARNING,
         events.AlertResolved: Level.INFO,
         events.MetricsServed: Level.INFO,
+        events.DeadRemoved: Level.WARNING,
         events.StoreAway: Level.WARNING,
         events.StoreBack: Level.WARNING,  # who hears that it is away must hear that it is back
     }

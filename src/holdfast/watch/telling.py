@@ -299,6 +299,15 @@ def _(event: events.AlertResolved) -> Telling:
 
 
 @tell.register
+def _(event: events.DeadRemoved) -> Telling:
+    by_age = event.setting == "keep_dead_for"
+    kept = f"each is kept for {span(timedelta(seconds=event.keep))}" if by_age else f"{int(event.keep):,} are kept"
+    were = "was" if event.jobs == 1 else "were"
+    words = f"{counted(event.jobs, 'dead job')} {were} removed, the oldest: {kept} ({event.setting})"
+    return Telling("✂", LATER, words)
+
+
+@tell.register
 def _(event: events.StoreAway) -> Telling:
     return Telling("⚠", BAD, f"store away: {one_line(event.error, _ERROR_LENGTH)}; trying on")
 

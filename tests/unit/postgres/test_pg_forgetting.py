@@ -11,6 +11,7 @@ from psycopg import sql
 
 from holdfast.core.job import Ending, Progress
 from holdfast.core.states import Move, State
+from holdfast.errors import HoldfastError
 from holdfast.store.postgres import forgetting_verbs
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.store import PostgresStore
@@ -192,6 +193,26 @@ def test_what_another_has_forgotten_since_is_counted_once(alone):
         open_gate()
         assert sorted(each.result(LONG) for each in forgetting) == [0, 1]
     assert left(alone) == []
+
+
+@pytest.mark.parametrize("keep", [AGE, 1])
+def test_a_dead_job_that_is_being_retried_is_not_forgotten(crossing, keep):
+    """Whoever comes first has it, and the other finds nothing to do; forgetting does not wait."""
+    retried, _, late = ended(crossing, 3, Move.DIE)
+    crossing.clock.advance(HOUR - 1)
+    kept = ended(crossing, 1, Move.DIE)
+    crossing.clock.advance(1)
+    with crossing.underway(crossing.verbs.requeue(retried)) as commit:
+        assert crossing.run(crossing.verbs.forget_dead(keep, 2)) == 1
+        commit()
+    assert crossing.job(retried).state is State.READY
+    with crossing.underway(crossing.verbs.forget_dead(keep, 10)) as commit:
+        lost = crossing.later(crossing.verbs.requeue(late))
+        crossing.wait_until_it_waits()
+        assert commit() == 1
+    with pytest.raises(HoldfastError):
+        lost.result(LONG)
+    assert left(crossing) == [retried, *kept]
 
 
 # -- keys and ids that come again --------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from datetime import timedelta
 
 import pytest
 from household import SETTINGS, Household
+from msgspec.structs import replace
 
 from holdfast.core.job import ClaimRef, Ending, NewJob
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import Worker, WorkerBeat
+from holdfast.events import DeadRemoved
+from holdfast.store.protocol import JobFilter, Worker, WorkerBeat
 from holdfast.supervisor.chores import SWEEP_EVERY, SWEPT_AT_ONCE
 
 pytestmark = pytest.mark.virtual_time
@@ -59,6 +61,40 @@ async def test_finished_jobs_whose_time_is_over_are_retired() -> None:
     assert house.state() is State.COMPLETED
     await asyncio.sleep(SWEEP_EVERY)
     assert house.state() is None
+
+
+async def test_dead_jobs_are_kept_for_ever_unless_a_bound_is_set() -> None:
+    """Each bound removes the oldest ones, and an event tells how many and which setting says so."""
+    for settings, left in (
+        (SETTINGS, 4),
+        (replace(SETTINGS, keep_dead_for=100.0), 1),
+        (replace(SETTINGS, keep_dead=3), 3),
+    ):
+        house = Household(settings=settings)
+        house.beat()
+        _die(house, 3, first=0)
+        await asyncio.sleep(SWEEP_EVERY)
+        _die(house, 1, first=3)
+        await asyncio.sleep(100.0)
+        dead = [job.id for job in house.backend.run(house.verbs.list_jobs(JobFilter(states=(State.DEAD,))))]
+        assert dead == [f"job-{number}" for number in reversed(range(4))][:left]
+        removed = [event for event in house.told_events if isinstance(event, DeadRemoved)]
+        setting = next((name for name in ("keep_dead_for", "keep_dead") if getattr(settings, name)), "")
+        assert removed == ([DeadRemoved(4 - left, setting, getattr(settings, setting))] if left < 4 else [])
+
+
+async def test_many_dead_jobs_are_removed_in_one_look_and_told_once() -> None:
+    house = Household(settings=replace(SETTINGS, keep_dead=1))
+    house.beat()
+    _die(house, 2 * SWEPT_AT_ONCE, first=1000)
+    await asyncio.sleep(SWEEP_EVERY)
+    removed = [event for event in house.told_events if isinstance(event, DeadRemoved)]
+    assert [event.jobs for event in removed] == [2 * SWEPT_AT_ONCE - 1]
+
+
+def _die(house: Household, number: int, *, first: int) -> None:
+    claims = house.claim("ours", *(NewJob(f"job-{first + place}", "task", b"{}") for place in range(number)))
+    house.backend.run(house.verbs.finish("ours", [Ending(claim.ref, Move.DIE) for claim in claims]))
 
 
 @pytest.mark.parametrize(("other", "sweeps"), [("a", False), ("z", True), (None, True)])

@@ -26,7 +26,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         **dict.fromkeys(("enqueue", "signal"), Kind.CREATE),
         **dict.fromkeys(("start", "progress", "save", "finish"), Kind.WRITE),
         **dict.fromkeys(
-            ("register", "beat", "reconcile", "condemn", "bury", "forget_results", "forget_jobs"), Kind.MEMBERSHIP
+            ("register", "beat", "reconcile", "condemn", "bury", "forget_results", "forget_jobs", "forget_dead"),
+            Kind.MEMBERSHIP,
         ),
         **dict.fromkeys(("records", "due_records", "change_records"), Kind.MEMBERSHIP),
     }

@@ -123,12 +123,27 @@ class SupervisionVerbs(Tables):
         """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         now = self._clock.now()
         over = list(islice((row for row in self._jobs.values() if row.is_over(now, age)), limit))
-        for row in over:
+        self._forget(over)
+        return len(over)
+
+    @verb(Access.WRITE)
+    def forget_dead(self, keep: timedelta | int, limit: int) -> int:
+        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
+        dead = sorted((row for row in self._jobs.values() if row.state is State.DEAD), key=lambda row: row.new.id)
+        if isinstance(keep, int):
+            over = dead[: max(len(dead) - keep, 0)]
+        else:
+            since = self._clock.now() - keep
+            over = [row for row in dead if row.finished_at is not None and row.finished_at <= since]
+        self._forget(over[:limit])
+        return len(over[:limit])
+
+    def _forget(self, rows: Sequence[JobRow]) -> None:
+        for row in rows:
             del self._jobs[row.new.id]
             key = key_of(row.new)
             if key is not None and self._holders.get(key) == row.new.id:
                 del self._holders[key]
-        return len(over)
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> tuple[ClaimRef, ...]:

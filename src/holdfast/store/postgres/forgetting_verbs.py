@@ -25,13 +25,14 @@ _BEGINNING = str(UUID(int=0))
 
 
 class ForgettingVerbs(PostgresVerbs):
-    """The verb by which finished jobs go. Each process remembers for itself where its next stretch begins."""
+    """The verbs by which finished jobs go. Each process remembers for itself where its next stretch begins."""
 
     def __init__(self, statements: Mapping[str, str], clock: Clock | None) -> None:
         super().__init__(statements, clock)
         self._rounds = 0
         self._front = _BEGINNING
         self._looked_up_to: str | None = None
+        self._dead_up_to: str | None = None
 
     @verb(Access.WRITE)
     def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
@@ -42,6 +43,17 @@ class ForgettingVerbs(PostgresVerbs):
         [(gone, first, self._looked_up_to)] = yield Last(Query(self._sql["forget_jobs"], asked))
         if is_new_round:
             self._front = first or _BEGINNING
+        return int(gone)
+
+    @verb(Access.WRITE)
+    def forget_dead(self, keep: timedelta | int, limit: int) -> Steps[int]:
+        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
+        if isinstance(keep, int):
+            [(gone,)] = yield Last(Query(self._sql["forget_surplus_dead"], (keep, limit)))
+        else:
+            start = self._dead_up_to or _BEGINNING
+            asked = (self._given_now(), span_to_micros(keep), start, STRETCH, limit)
+            [(gone, self._dead_up_to)] = yield Last(Query(self._sql["forget_dead"], asked))
         return int(gone)
 
     def _begin_round(self) -> str:

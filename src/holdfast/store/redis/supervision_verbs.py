@@ -24,13 +24,19 @@ from holdfast.store.verb import Access, Script, Steps, verb
 LONGEST_LEASE = timedelta(days=36_500)
 """The server counts micros in doubles, which tell times of the next centuries exactly."""
 
+STRETCH = 500
+"""So many dead jobs are looked at in one call, so that many that stay do not make it long."""
 
 _KINDS_THAT_COME_DUE = pack([kind.value for kind in Kind if kind is not Kind.STORE])
 """As a beat asks for them; each costs it a command."""
 
 
 class SupervisionVerbs:
-    """Register, beat, condemn, forget results and jobs."""
+    """Register, beat, condemn, forget results and jobs. Each process remembers which dead jobs it looks at next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dead_up_to = ""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
@@ -87,7 +93,19 @@ class SupervisionVerbs:
     @verb(Access.WRITE)
     def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
         """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
-        forgotten: int = yield Script("forget_jobs", (span_to_micros(age), limit))
+        forgotten: int = yield Script("forget_jobs", ("ended", span_to_micros(age), limit))
+        return forgotten
+
+    @verb(Access.WRITE)
+    def forget_dead(self, keep: timedelta | int, limit: int) -> Steps[int]:
+        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
+        forgotten: int
+        if isinstance(keep, int):
+            forgotten = yield Script("forget_jobs", ("surplus_dead", keep, limit))
+        else:
+            asked = ("dead", span_to_micros(keep), limit, self._dead_up_to, STRETCH)
+            forgotten, go_on = yield Script("forget_jobs", asked)
+            self._dead_up_to = go_on.decode()
         return forgotten
 
 

@@ -314,14 +314,17 @@ class History:
         self._ask(lambda verbs: verbs.forget_results(2))
 
     def _retire(self) -> None:
-        def forget(harness: Harness) -> int:
-            return harness.run(harness.verbs.forget_jobs(timedelta(seconds=200), 100))
+        age = timedelta(seconds=200)
+        self._forget(lambda verbs: verbs.forget_jobs(age, 100))
+        self._forget(lambda verbs: verbs.forget_dead(3 * age, 100))
+        self._forget(lambda verbs: verbs.forget_dead(12, 100))
 
-        expected = forget(self._model)
+    def _forget(self, ask: Callable[[Store], Verb[int]]) -> None:
+        expected = self._model.run(ask(self._model.verbs))
         for other in self._others:
-            forgotten, calls = forget(other), 1
+            forgotten, calls = other.run(ask(other.verbs)), 1
             while forgotten < expected and calls < MOST_PARTS:
-                forgotten, calls = forgotten + forget(other), calls + 1
+                forgotten, calls = forgotten + other.run(ask(other.verbs)), calls + 1
             assert forgotten == expected
 
     # -- what to do it with ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.core.job import Failure
 from holdfast.core.states import FINAL, Move, State
 from holdfast.store.protocol import JobFilter
 from holdfast.testing.conformance.harness import Harness
@@ -13,6 +14,10 @@ DAY = timedelta(days=1)
 
 def _retire(harness: Harness, limit: int = 100) -> int:
     return harness.run(harness.verbs.forget_jobs(DAY, limit))
+
+
+def _forget_dead(harness: Harness, keep: timedelta | int = DAY, limit: int = 100) -> int:
+    return harness.run(harness.verbs.forget_dead(keep, limit))
 
 
 class Forgetting:
@@ -96,3 +101,60 @@ class Forgetting:
         assert _retire(harness) == 1
         harness.clock.advance(2 * DAY.total_seconds())
         assert harness.run(harness.verbs.forget_results(10)) == 0
+
+    # -- dead jobs -------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("keep", [DAY, 1])
+    def test_a_dead_job_that_is_kept_no_longer_is_forgotten(self, harness: Harness, keep: timedelta | int) -> None:
+        """By its age or because there are newer ones, and not before; nothing of it is left in any view."""
+        placed = harness.place(State.DEAD, tags=("red",), key="order-1")
+        harness.clock.advance(DAY.total_seconds() - 1)
+        assert _forget_dead(harness, keep) == 0
+        newer = harness.place(State.DEAD)
+        harness.clock.advance(1)
+        assert _forget_dead(harness, keep) == 1
+        assert harness.run(harness.verbs.get(placed.job_id)) is None
+        assert harness.history(placed.job_id) == ()
+        assert harness.run(harness.verbs.list_jobs(JobFilter(tags=("red",)))) == ()
+        assert harness.run(harness.verbs.list_jobs(JobFilter(key="order-1"))) == ()
+        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == [newer.job_id]
+        assert harness.run(harness.verbs.count())[State.DEAD] == 1
+        assert _forget_dead(harness, keep) == 0
+
+    @pytest.mark.parametrize("state", sorted(set(State) - {State.DEAD}))
+    def test_what_is_not_dead_is_not_forgotten_with_the_dead(self, harness: Harness, state: State) -> None:
+        """Neither by age nor by number."""
+        harness.place(state)
+        harness.clock.advance(100 * DAY.total_seconds())
+        before = harness.snapshot()
+        assert (_forget_dead(harness, DAY), _forget_dead(harness, 1)) == (0, 0)
+        assert harness.snapshot() == before
+
+    @pytest.mark.parametrize("keep", [DAY, 2])
+    def test_the_oldest_dead_jobs_are_forgotten_first(self, harness: Harness, keep: timedelta | int) -> None:
+        """No more than the limit at a time, and the next calls go on with the rest."""
+        jobs = [harness.place(State.DEAD).job_id for _ in range(5)]
+        harness.clock.advance(DAY.total_seconds())
+        jobs += [harness.place(State.DEAD).job_id for _ in range(2)]
+        assert _forget_dead(harness, keep, 0) == 0
+        for forgotten, left in ((2, jobs[2:]), (2, jobs[4:]), (1, jobs[5:]), (0, jobs[5:])):
+            assert _forget_dead(harness, keep, 2) == forgotten
+            assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == left[::-1]
+
+    def test_the_age_of_a_dead_job_counts_from_its_death(self, harness: Harness) -> None:
+        """One that ran for long is kept as long as any other, and the ones behind it do not wait for it."""
+        slow, quick = harness.place(State.RUNNING), harness.place(State.DEAD)
+        harness.clock.advance(DAY.total_seconds())
+        harness.finish(slow.worker, slow.ref, Move.DIE, failure=Failure("ValueError", "no"))
+        assert _forget_dead(harness) == 1
+        assert harness.run(harness.verbs.get(quick.job_id)) is None
+        harness.clock.advance(DAY.total_seconds())
+        assert _forget_dead(harness) == 1
+
+    def test_the_key_of_a_forgotten_dead_job_stays_with_who_has_it_since(self, harness: Harness) -> None:
+        """To forget who had a key once does not take it from who has it now."""
+        harness.place(State.DEAD, key="order-1")
+        harness.clock.advance(DAY.total_seconds())
+        holder = harness.enqueue(key="order-1")
+        assert _forget_dead(harness) == 1
+        assert harness.taken_by(key="order-1") == holder

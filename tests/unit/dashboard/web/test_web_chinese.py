@@ -62,6 +62,8 @@ ALLOWED = NAMES | {
         "on_late",
         "expire",
         "keep_finished",
+        "keep_dead_for",
+        "keep_dead",
         "keep_incidents",
         "keep_incidents_for",
         "since",

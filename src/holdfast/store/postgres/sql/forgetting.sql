@@ -6,28 +6,8 @@
 -- who meets a sweep. A key that is locked is being given to another job: if that comes to nothing, its row stays
 -- and means nothing, as the job in it is gone.
 
--- name: forget_jobs
--- takes: now bigint, age bigint, start uuid, stretch bigint, limit bigint
--- Of a stretch of outcomes from the start on, forget at most `limit` that completed or were cancelled so long ago
--- or earlier, and whose key is kept no longer. Tells how many; the first id of the stretch; and from where to go
--- on: NULL if the stretch is the last, or all of it so young that nothing behind it can be over.
-WITH {moment},
-stretch AS MATERIALIZED (
-    SELECT id, state, finished_at FROM holdfast.outcome WHERE id >= :start ORDER BY id LIMIT :stretch
-),
-chosen AS MATERIALIZED (
-    SELECT old.id, job.task, job.key, job.tags
-    FROM (
-        SELECT * FROM stretch
-        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT now - :age FROM moment)
-        ORDER BY id OFFSET 0
-    ) AS old
-    CROSS JOIN LATERAL (
-        SELECT task, key, keep_key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
-    ) AS job
-    WHERE job.key IS NULL OR old.state = {cancelled} OR old.finished_at + job.keep_key <= (SELECT now FROM moment)
-    LIMIT :limit
-),
+-- part: they_go
+-- Those that were chosen are forgotten, with all that belongs to them, and counted no more.
 over AS MATERIALIZED (
     SELECT id, queue, state, result_until FROM holdfast.outcome
     WHERE id = ANY (ARRAY(SELECT id FROM chosen)) FOR UPDATE SKIP LOCKED
@@ -73,6 +53,30 @@ they AS (
 counted AS (
     INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, state, -count(*) FROM over GROUP BY queue, state
 )
+
+-- name: forget_jobs
+-- takes: now bigint, age bigint, start uuid, stretch bigint, limit bigint
+-- Of a stretch of outcomes from the start on, forget at most `limit` that completed or were cancelled so long ago
+-- or earlier, and whose key is kept no longer. Tells how many; the first id of the stretch; and from where to go
+-- on: NULL if the stretch is the last, or all of it so young that nothing behind it can be over.
+WITH {moment},
+stretch AS MATERIALIZED (
+    SELECT id, state, finished_at FROM holdfast.outcome WHERE id >= :start ORDER BY id LIMIT :stretch
+),
+chosen AS MATERIALIZED (
+    SELECT old.id, job.task, job.key, job.tags
+    FROM (
+        SELECT * FROM stretch
+        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT now - :age FROM moment)
+        ORDER BY id OFFSET 0
+    ) AS old
+    CROSS JOIN LATERAL (
+        SELECT task, key, keep_key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
+    ) AS job
+    WHERE job.key IS NULL OR old.state = {cancelled} OR old.finished_at + job.keep_key <= (SELECT now FROM moment)
+    LIMIT :limit
+),
+{they_go}
 SELECT (SELECT count(*) FROM over), (SELECT id FROM stretch ORDER BY id LIMIT 1)::text, CASE
     WHEN (SELECT count(*) FROM chosen) = :limit THEN (SELECT id FROM chosen ORDER BY id DESC LIMIT 1)
     WHEN (SELECT count(*) FROM stretch) = :stretch AND EXISTS (
@@ -82,3 +86,52 @@ SELECT (SELECT count(*) FROM over), (SELECT id FROM stretch ORDER BY id LIMIT 1)
         WHERE job.created_at <= (SELECT now - :age FROM moment)
     ) THEN (SELECT id FROM stretch ORDER BY id DESC LIMIT 1)
 END::text;
+
+-- name: forget_dead
+-- takes: now bigint, age bigint, start uuid, stretch bigint, limit bigint
+-- Of a stretch of dead jobs from the start on, forget at most `limit` that died so long ago or earlier. Tells how many,
+-- and from where to go on: NULL if the stretch is the last, or its last one came so lately that nothing behind it can
+-- have died long ago.
+WITH {moment},
+stretch AS MATERIALIZED (
+    SELECT id, finished_at FROM holdfast.outcome WHERE state = {dead} AND id >= :start ORDER BY id LIMIT :stretch
+),
+chosen AS MATERIALIZED (
+    SELECT old.id, job.task, job.key, job.tags
+    FROM (
+        SELECT * FROM stretch WHERE finished_at <= (SELECT now - :age FROM moment) ORDER BY id LIMIT :limit
+    ) AS old
+    CROSS JOIN LATERAL (
+        SELECT task, key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
+    ) AS job
+),
+{they_go}
+SELECT (SELECT count(*) FROM over), CASE
+    WHEN (SELECT count(*) FROM chosen) = :limit THEN :start
+    WHEN (SELECT count(*) FROM stretch) = :stretch THEN (
+        SELECT last.id
+        FROM (SELECT id FROM stretch ORDER BY id DESC LIMIT 1) AS last
+        CROSS JOIN LATERAL (
+            SELECT created_at FROM holdfast.job AS asked_for WHERE asked_for.id = last.id OFFSET 0
+        ) AS job
+        WHERE job.created_at <= (SELECT now - :age FROM moment)
+    )
+END::text;
+
+-- name: forget_surplus_dead
+-- takes: keep bigint, limit bigint
+-- Forget at most `limit` of the oldest dead jobs, if there are more than are kept. Tells how many.
+WITH chosen AS MATERIALIZED (
+    SELECT old.id, job.task, job.key, job.tags
+    FROM (
+        SELECT id FROM holdfast.outcome WHERE state = {dead} AND id <= (
+            SELECT id FROM holdfast.outcome WHERE state = {dead} ORDER BY id DESC OFFSET :keep LIMIT 1
+        )
+        ORDER BY id LIMIT :limit
+    ) AS old
+    CROSS JOIN LATERAL (
+        SELECT task, key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
+    ) AS job
+),
+{they_go}
+SELECT count(*) FROM over;

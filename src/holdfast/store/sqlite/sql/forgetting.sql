@@ -15,6 +15,32 @@ ORDER BY seq LIMIT :limit;
 -- Where the stretch of so many jobs after the start ends, and how many there are.
 SELECT max(seq), count(*) FROM (SELECT seq FROM holdfast_job WHERE seq > :start ORDER BY seq LIMIT :stretch);
 
+-- name: old_dead
+-- takes: start, long_ago, stretch, limit
+-- Of so many dead jobs after the start: those that died long ago.
+SELECT seq, id, task, key FROM (
+    SELECT seq, id, task, key, finished_at FROM holdfast_job INDEXED BY holdfast_dead
+    WHERE state = {dead} AND id > :start ORDER BY id LIMIT :stretch
+)
+WHERE finished_at <= :long_ago ORDER BY id LIMIT :limit;
+
+-- name: dead_stretch_end
+-- takes: start, stretch
+-- Where the stretch of so many dead jobs after the start ends, how many there are, and when the last one came.
+SELECT max(id), count(*), created_at FROM (
+    SELECT id, created_at FROM holdfast_job INDEXED BY holdfast_dead
+    WHERE state = {dead} AND id > :start ORDER BY id LIMIT :stretch
+);
+
+-- name: surplus_dead
+-- takes: keep, limit
+-- The oldest dead jobs, if there are more than are kept.
+SELECT seq, id, task, key FROM holdfast_job INDEXED BY holdfast_dead
+WHERE state = {dead} AND id <= (
+    SELECT id FROM holdfast_job INDEXED BY holdfast_dead WHERE state = {dead} ORDER BY id DESC LIMIT 1 OFFSET :keep
+)
+ORDER BY id LIMIT :limit;
+
 -- name: forget_tags
 -- takes: seq, job
 -- Let a job no longer be found by its tags.
