@@ -313,13 +313,15 @@ class ScheduleForeign(ScheduleEvent, frozen=True):
 
 
 class ScheduleShared(ScheduleEvent, frozen=True):
-    """Workers of another release that live declare it, and this one does not: it stays until they are gone.
+    """Workers of another `release` that live declare it, and this one does not.
 
-    `app` has no name of its own, so these workers may be of another service with the same MODULE:APP.
+    It stays until they are gone where `app` has no name of its own: they may be of another service with the same
+    MODULE:APP. Otherwise it was retired, by the release `retired_by`.
     """
 
     app: str
     release: str
+    retired_by: str | None = None
 
 
 class ReleaseOlder(Event, frozen=True):

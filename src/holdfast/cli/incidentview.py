@@ -23,6 +23,7 @@ _STYLES: Mapping[Trouble, str] = MappingProxyType(
         Trouble.OUT_OF_MEMORY: "bold red",
         Trouble.LOST: "red",
         Trouble.EMPTIED: "bold red",
+        Trouble.RETIRED: "yellow",
         Trouble.STUCK: "yellow",
         Trouble.TIMEOUT: "yellow",
         Trouble.EXCEPTION: "red",

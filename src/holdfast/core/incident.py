@@ -27,6 +27,8 @@ class Trouble(StrEnum):
     """A worker was heard of no more: its machine, or its supervisor with it, is gone."""
     EMPTIED = "emptied"
     """The store was emptied, or another one has taken its place, while a worker had jobs of it."""
+    RETIRED = "retired"
+    """Schedules were retired by one release of an app while workers of another lived that declare them."""
     EXCEPTION = "exception"
     """Something was raised where no attempt and no caller could hear of it."""
     UNREACHABLE = "unreachable"

@@ -143,7 +143,8 @@ class Synchronised:
     """What came of bringing declarations into the store.
 
     `foreign` are schedules of that name that somebody else has made; `newer` is the release that counts instead.
-    `kept` are schedules that this release does not declare, each with the living release that does.
+    `kept` are schedules that this release does not declare, each with the living release that does; `outlived` is
+    the release whose workers live and declare what was retired all the same, as the app has a name of its own.
     """
 
     added: list[Schedule] = field(default_factory=list)
@@ -153,6 +154,7 @@ class Synchronised:
     windows: list[WindowChange] = field(default_factory=list)
     newer: str | None = None
     kept: dict[str, str] = field(default_factory=dict)
+    outlived: str | None = None
 
     def take_over(self, before: "Synchronised", written: Collection[Change]) -> None:
         """Add what was written at a try before, of all that it was about."""
@@ -161,6 +163,8 @@ class Synchronised:
         self.changed += [each for each in before.changed if (Kind.SCHEDULE, each.name) in names]
         self.retired += [each for each in before.retired if (Kind.SCHEDULE, each.name) in names]
         self.windows += [each for each in before.windows if each.change in written]
+        if self.retired:
+            self.outlived = self.outlived or before.outlived
 
 
 def release_of(declarations: Sequence[Declaration], windows: Sequence[ClosedHours]) -> str:
@@ -197,15 +201,18 @@ def _synchronise_once(
     if not declarations and not windows and not releases.names:
         return _Try(Synchronised())
     living = frozenset[str]()
-    is_older = False
+    is_older, outlived = False, None
     if not releases.knows(who) or (who.shares_its_name and releases.standing):
         living = _living((yield verbs.workers()), who.worker)
         newest = living.intersection(releases.workers)
         is_older = releases.is_older(who.release) and not who.insists and bool(newest)
         if is_older and not who.shares_its_name:
             return _Try(Synchronised(newer=releases.names[-1]))
+        if newest and releases.names[-1] != who.release and not (who.insists or who.shares_its_name):
+            outlived = releases.names[-1]
     kept = releases.kept_by_others(who, living)
     draft = yield from _compared(verbs, who, declarations, kept, is_older=is_older)
+    draft.done.outlived = outlived
     published = yield verbs.records(Kind.WINDOW)
     draft.publish(
         [each for each in window_changes(who.app, windows, published) if not kept or each.what == "added"]

@@ -383,6 +383,13 @@ def _(_: events.ScheduleForeign) -> Telling:
 
 @tell.register
 def _(event: events.ScheduleShared) -> Telling:
+    if event.retired_by is not None:
+        words = (
+            f"was retired by release {event.retired_by} of {event.app}, which does not declare it, while workers of"
+            f" release {event.release} live that do: it fires no more. If they are another service, give each a"
+            " name of its own: Holdfast(…, name=…)"
+        )
+        return Telling("!", LATER, words)
     return Telling(
         "!",
         LATER,

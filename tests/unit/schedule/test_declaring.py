@@ -1,13 +1,17 @@
 """Schedules declared in code: added, changed, retired, and safe from an older release."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from alert_rounds import Stage
 from holdfast import Cron, Every, Holdfast
+from holdfast.child.declared import bring_in_declared
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import State
 from holdfast.errors import ConfigurationError
+from holdfast.events import Event, ScheduleShared
 from holdfast.schedule import due, errands
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
 from holdfast.schedule.plan import Schedule, Template
@@ -16,6 +20,8 @@ from holdfast.store.errand import Errand, run_errand
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import WorkerInfo
 from holdfast.testing.clock import FakeClock
+from holdfast.testing.conformance import Harness
+from holdfast.watch.telling import sentence
 
 AHEAD = timedelta(seconds=10)
 HOURLY = Every(3600, anchored=True, overlap="allow")
@@ -185,6 +191,62 @@ def test_what_a_person_insists_on_stands_while_the_fleet_lives(shop: Shop) -> No
     assert names(shop.call(synchronise(shop.verbs, person, [nightly()], ())).changed) == ["nightly"]
     shop.register("w3", "p3")
     assert shop.deploy("2", nightly(Every(60)), worker="w3").newer == "1"
+
+
+def test_a_release_that_retires_what_a_living_one_declares_is_known_to(shop: Shop) -> None:
+    """An app with a name of its own: older workers live, of another supervisor, or of another service."""
+    shop.deploy("1", nightly(), nightly(name="weekly"))
+    shop.register("w2", "p1")
+    assert shop.deploy("2", nightly(), nightly(name="weekly"), worker="w2").outlived is None
+    shop.register("w3", "p3")
+    done = shop.deploy("3", nightly(), worker="w3")
+    assert (names(done.retired), done.outlived) == (["weekly"], "2")
+    for worker in ("w1", "w2", "w3"):
+        shop.backend.run(shop.verbs.bury(worker, Death(DeathKind.STOPPED)))
+    shop.register("w4", "p4")
+    done = shop.deploy("4", worker="w4")
+    assert (names(done.retired), done.outlived) == (["nightly"], None)
+
+
+class Starting:
+    """All that is asked of a worker that starts."""
+
+    def __init__(self, name: str, now: Callable[[], datetime]) -> None:
+        self.id, self.now = name, now
+
+    async def renewed(self) -> None:
+        """Its first beat is accepted."""
+
+    def ask_for_beat(self) -> None:
+        """Hear of it."""
+
+
+async def test_people_are_alerted_of_schedules_that_were_retired_while_their_workers_live() -> None:
+    """By a warning and an incident, which name the schedules, the app, and both releases; again only by another."""
+    shop = Shop()
+    stage = Stage(Harness(shop.backend, shop.clock))
+    shop.register("w1", "p1")
+    shop.deploy("1", nightly(), nightly(name="weekly"), nightly(name="count"))
+    shop.register("w2", "p2")
+    heard: list[Event] = []
+    for _ in range(2):
+        app = Holdfast("memory://", name="shop", release="2", clock=shop.clock)
+        app.task(name="nightly", schedule=HOURLY)(lambda: None)
+        app.events.subscribe(heard.append)
+        worker = Starting("w2", shop.clock.now)
+        await bring_in_declared(app, "jobs:app", app.settings, shop.backend, worker)  # type: ignore[arg-type]
+    shared = [event for event in heard if isinstance(event, ScheduleShared)]
+    assert shared == [ScheduleShared(name, "shop", "1", retired_by="2") for name in ("count", "weekly")]
+    assert sentence(shared[0]).endswith(
+        "count was retired by release 2 of shop, which does not declare it, while workers of release 1 live that"
+        " do: it fires no more. If they are another service, give each a name of its own: Holdfast(…, name=…)"
+    )
+    stage.round()
+    [alert] = stage.board().firing
+    assert (alert.rule, alert.subject) == ("incident", "retired")
+    assert alert.says == (
+        "release 2 of shop has retired 2 schedules while workers of release 1 live that declare them: count, weekly"
+    )
 
 
 def test_a_retired_schedule_may_come_back(shop: Shop) -> None:
