@@ -183,6 +183,20 @@ class TestSelecting:
         assert (calls["change_jobs"], calls["requeue"]) == (1, 1)
         assert [world.state(job_id) for job_id in ids] == [State.READY] * 20 + [State.DEAD]
 
+    def test_jobs_that_options_select_are_looked_for_once(self, world, monkeypatch):
+        """Those that were counted are those to which it is done: one that dies while a person decides is not."""
+        monkeypatch.setattr(lookup, "_PAGE", 2)
+        ids, calls, run = [world.dead() for _ in range(5)], Counter(), world.backend.run
+        monkeypatch.setattr(world.backend, "run", lambda verb: (calls.update([verb.name]), run(verb))[1])
+        later: list[str] = []
+        monkeypatch.setattr(bulk, "confirm", lambda _: later.append(world.dead()))
+        which = JobFilter(states=(State.DEAD,), task="send_email")
+        deed = bulk.Deed(JobAction.RETRY, which, "dead job", "requeued", {})
+        bulk.act_on_selected(Wanted(as_json=True), world.backend, deed, yes=False)
+        assert calls["list_jobs"] == 4, "three pages, and an empty one"
+        assert {world.state(job_id) for job_id in ids} == {State.READY}
+        assert world.state(later[0]) is State.DEAD
+
     def test_an_interruption_says_how_many_are_done_here_and_in_the_audit(self, world, holdfast, monkeypatch):
         monkeypatch.setattr(lookup, "_PAGE", 2)
         ids = [world.dead() for _ in range(5)]
