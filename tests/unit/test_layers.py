@@ -18,7 +18,7 @@ LAYERS = [
         "clock",
         "ids",
         "lastthreads",
-        "naps",
+        "latch",
         "opening",
         "patience",
         "phrases",

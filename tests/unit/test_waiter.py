@@ -1,7 +1,10 @@
 """One thread looks for all who wait: seldom, at once when the bell rings, and only while somebody waits."""
 
 import asyncio
+import concurrent.futures._base as futures
 import os
+import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -11,6 +14,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 import pytest
+from tests.interruptions import OURS, TimeIsUpError, at_every_place
 
 from holdfast.core.job import Glance, NewJob
 from holdfast.core.states import FINAL, State
@@ -309,6 +313,43 @@ async def test_a_watch_can_be_awaited(backend: Watched, waiter: Waiter) -> None:
     before = await watch.aended(0)
     await asyncio.to_thread(backend.run, backend.verbs.cancel("a"))
     assert [before, await watch.aended(LONG), await watch.aended(0)] == [False, True, True]
+
+
+@pytest.mark.parametrize("error", [TimeIsUpError, TimeoutError])
+def test_a_watch_whose_wait_was_interrupted_anywhere_can_be_ended(error: type[Exception]) -> None:
+    """A signal handler raises while a thread waits: it hears of that, and the one that looks is never stuck."""
+    places = (OURS, threading.__file__, queue.__file__, futures.__file__)
+    watch = Watch("a", is_final)
+
+    def wait() -> None:
+        nonlocal watch
+        watch = Watch("a", is_final)
+        assert not watch.ended(0.001)
+
+    seen = Glance(State.COMPLETED, None)
+    for outcome in at_every_place(wait, lambda file: file.startswith(places), error):
+        assert isinstance(outcome.error, error) is (outcome.at is not None), outcome
+        looks = threading.Thread(target=watch.end, args=(seen,), daemon=True)
+        looks.start()
+        looks.join(LONG / 10)
+        assert not looks.is_alive(), f"after {outcome.at} the thread that looks waits for ever"
+        assert watch.ended(0)
+
+
+def test_a_time_limit_of_the_caller_ends_a_wait() -> None:
+    """Its signal handler raises a TimeoutError, which is not the end of this wait's own time."""
+
+    def limit(*_: object) -> None:
+        raise TimeoutError("of the caller")
+
+    before = signal.signal(signal.SIGALRM, limit)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(TimeoutError, match="of the caller"):
+            Watch("a", is_final).ended(LONG)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 FORK = """

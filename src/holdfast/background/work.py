@@ -3,8 +3,6 @@
 import asyncio
 import inspect
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from datetime import datetime
@@ -18,8 +16,8 @@ from holdfast.background.handle import Background, BackgroundState
 from holdfast.core.interruption import Interrupted
 from holdfast.errors import BackgroundCancelledError, BackgroundError, ConfigurationError, ResultTimeoutError
 from holdfast.ids import new_job_id
+from holdfast.latch import Latch
 from holdfast.life import Life
-from holdfast.naps import Naps
 from holdfast.policy.reading import is_number
 
 R = TypeVar("R")
@@ -32,27 +30,27 @@ class WorkLife(Life):
     """How long a piece of work may go on: until it is cancelled or its app is closed."""
 
     def __init__(self) -> None:
-        self._naps = Naps()
+        self._end = Latch()
 
     @property
     def cancelled(self) -> bool:
         """True once the work should end: it was cancelled, or its app is being closed."""
-        return self._naps.over
+        return self._end.is_set
 
     def raise_if_cancelled(self) -> None:
         """End the work here if it should end."""
-        if self._naps.over:
+        if self._end.is_set:
             raise Interrupted
 
     def end(self) -> None:
         """Let the work know that it should end."""
-        self._naps.end()
+        self._end.set()
 
     def _nap(self, seconds: float) -> None:
-        self._naps.nap(seconds)
+        self._end.wait(seconds)
 
     async def _anap(self, seconds: float) -> None:
-        await self._naps.anap(seconds)
+        await self._end.await_(seconds)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -84,8 +82,7 @@ class Work(Background[R]):
         self.outcome: Outcome | None = None
         self._settle = settle
         self._task: asyncio.Task[None] | None = None
-        self._over: Future[Outcome] = Future()
-        self._over.set_running_or_notify_cancel()  # whoever gives up waiting cancels nothing
+        self._over = Latch()
 
     # -- what its handle tells -----------------------------------------------------------------------------------
 
@@ -123,20 +120,18 @@ class Work(Background[R]):
     def ended(self, timeout: float | None = None) -> bool:
         """Wait for its end for so many seconds at most; return whether it came."""
         _check(timeout)
-        if not self._over.done():
+        if not self._over.is_set:
             must_not_block("to wait for it", "await ….aresult()` or `await ….aended()", BackgroundError)
-            wait_for([self._over], timeout)
-        return self._over.done()
+        return self._over.wait(timeout)
 
     async def aended(self, timeout: float | None = None) -> bool:
         """Wait for its end as `ended` does, without blocking the event loop."""
         _check(timeout)
-        if not self._over.done():
-            await asyncio.wait([asyncio.wrap_future(self._over)], timeout=timeout)
-        return self._over.done()
+        return await self._over.await_(timeout)
 
     def _read(self) -> R:
-        outcome = self._over.result()
+        outcome = self.outcome
+        assert outcome is not None  # it has ended
         if outcome.state is BackgroundState.CANCELLED:
             raise BackgroundCancelledError(
                 f"{self.name} was cancelled{'' if self.started_at else ' before it began'}"
@@ -209,16 +204,16 @@ class Work(Background[R]):
         if self._task is not None:
             self._task.cancel()
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self) -> None:
         """Let those know who wait for its end."""
-        self._over.set_result(outcome)
+        self._over.set()
 
     def abandon(self) -> None:
         """Be over in a process that was forked: nothing of it runs here, and no lock of before can be trusted."""
-        self.life, self._over = WorkLife(), Future()
+        self.life, self._over = WorkLife(), Latch()
         self.life.end()
         self.outcome = CANCELLED
-        self.tell(CANCELLED)
+        self.tell()
 
 
 CANCELLED = Outcome(BackgroundState.CANCELLED)

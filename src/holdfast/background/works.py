@@ -204,7 +204,7 @@ class Works:
             self._changed.notify_all()
         if outcome.error is not None:
             self._teller.heard(work, outcome.error)
-        work.tell(outcome)
+        work.tell()
         return True
 
     def _wait(self, works: Iterable[AnyWork], seconds: float) -> None:

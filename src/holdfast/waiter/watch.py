@@ -1,15 +1,10 @@
 """One who waits for one job."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from holdfast.core.job import Glance
 from holdfast.errors import HoldfastError, JobNotFoundError
-
-if TYPE_CHECKING:
-    import asyncio
+from holdfast.latch import Latch
 
 Until = Callable[[Glance], bool]
 """Says whether what is seen of a job is what its watcher waits for."""
@@ -22,23 +17,15 @@ class Watch:
         self.job_id = job_id
         self.until = until
         self._seen: Glance | HoldfastError | None = None
-        self._over = Future[None]()
-        self._over_here: asyncio.Future[None] | None = None
+        self._over = Latch()
 
     def ended(self, within: float) -> bool:
         """Wait for its end, blocking, for so many seconds at most; return whether it came."""
-        with suppress(TimeoutError):
-            self._over.result(within)
-        return self._over.done()
+        return self._over.wait(within)
 
     async def aended(self, within: float) -> bool:
         """Wait as `ended` does, without blocking the event loop."""
-        import asyncio  # noqa: PLC0415 - a fifth of what it takes to import us, and here it is loaded already
-
-        if self._over_here is None:
-            self._over_here = asyncio.wrap_future(self._over)
-        await asyncio.wait([self._over_here], timeout=within)
-        return self._over.done()
+        return await self._over.await_(within)
 
     def outcome(self) -> Glance:
         """Return what was seen, or raise why nothing can be; once it is over."""
@@ -51,7 +38,7 @@ class Watch:
     def end(self, seen: Glance | HoldfastError) -> None:
         """Let it be over."""
         self._seen = seen
-        self._over.set_result(None)
+        self._over.set()
 
 
 def job_not_found(job_id: str) -> JobNotFoundError:

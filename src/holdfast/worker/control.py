@@ -17,7 +17,7 @@ from holdfast.durable.attempt import Durable
 from holdfast.durable.notebook import Notebook, OwnNotebook
 from holdfast.durable.port import Saving
 from holdfast.durable.shelf import Shelf
-from holdfast.naps import Naps
+from holdfast.latch import Latch
 from holdfast.tracing.port import AttemptTrace
 from holdfast.words import one_line
 from holdfast.worker.lease import Lease
@@ -81,9 +81,9 @@ class Control:
         "_context",
         "_durable",
         "_lease",
-        "_naps",
         "_open",
         "_report",
+        "_waker",
         "attempt",
         "began_durable",
         "cancellable",
@@ -220,15 +220,15 @@ class Control:
 
     def nap(self, seconds: float) -> None:
         """Block this thread for so long, or until the handler should end."""
-        naps = self._sleeps()
+        waker = self._own_waker()
         if not (self.cancelled or self.taken):  # or it was told before there was anybody to wake
-            naps.nap(seconds)
+            waker.wait(seconds)
 
     async def anap(self, seconds: float) -> None:
         """Let the event loop go on for so long, or until the handler should end."""
-        naps = self._sleeps()
+        waker = self._own_waker()
         if not (self.cancelled or self.taken):
-            await naps.anap(seconds)
+            await waker.await_(seconds)
 
     @property
     def awaited(self) -> tuple[str, ...]:
@@ -256,17 +256,17 @@ class Control:
 
     def wake(self) -> None:
         """End the sleeps of the handler: it should end."""
-        naps: Naps | None = getattr(self, "_naps", None)
-        if naps is not None:
-            naps.end()
+        waker: Latch | None = getattr(self, "_waker", None)
+        if waker is not None:
+            waker.set()
 
-    def _sleeps(self) -> Naps:
-        """Return the sleeps of the handler; only an attempt that sleeps has any, so others pay nothing for it."""
+    def _own_waker(self) -> Latch:
+        """Return what wakes the handler; only an attempt that sleeps has it, so others pay nothing for it."""
         with _opening:
-            naps: Naps | None = getattr(self, "_naps", None)
-            if naps is None:
-                naps = self._naps = Naps()
-            return naps
+            waker: Latch | None = getattr(self, "_waker", None)
+            if waker is None:
+                waker = self._waker = Latch()
+            return waker
 
     @property
     def _means(self) -> Means:

@@ -73,7 +73,7 @@ async def test_a_sleep_lasts_as_long_as_it_is_to():
     control, ctx = await opened()
     await ctx.asleep(0.001)
     await asyncio.to_thread(ctx.sleep, 0.001)
-    assert control._naps._wakes == set()
+    assert control._waker._wakes == set()
 
 
 async def test_who_should_end_does_not_even_begin_to_sleep():
@@ -90,9 +90,9 @@ async def test_who_should_end_does_not_even_begin_to_sleep():
 class ToldLate(Control):
     """An attempt that is told to end after its handler has looked, and before there is a sleep to end."""
 
-    def _sleeps(self):
+    def _own_waker(self):
         self.tell(StopReason.STOP)
-        return super()._sleeps()
+        return super()._own_waker()
 
 
 async def test_word_that_comes_between_look_and_sleep_is_not_missed():
@@ -148,4 +148,4 @@ async def test_who_does_not_sleep_pays_nothing():
     """Neither when it begins nor when it is told: attempts are many."""
     control, _ = await opened()
     control.tell(StopReason.STOP)
-    assert not hasattr(control, "_naps")
+    assert not hasattr(control, "_waker")
