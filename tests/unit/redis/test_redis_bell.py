@@ -1,5 +1,6 @@
 """The bell on Redis: nobody misses a ring, however it falls, and neither cuts nor deaths leave anything behind."""
 
+import _thread
 import asyncio
 import random
 import threading
@@ -296,6 +297,22 @@ def test_the_dead_leave_nothing_for_ever(backend: RedisBackend, redis_url: str) 
         left = {key: own.pttl(key) for key in own.scan_iter()}
         assert left.pop(b"{holdfast}:arrivals") == -1
         assert all(lasts > 0 for lasts in left.values())
+
+
+async def test_an_opening_that_failed_is_not_the_last(
+    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system has no thread left, or a signal handler raises: the next wait opens a connection anew."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with listening(backend, looked=False) as listener:
+        with monkeypatch.context() as patched:
+            patched.setattr(_thread, "start_new_thread", refuse)
+            with pytest.raises(RuntimeError):
+                await listener.wait(LONG)
+        assert await listener.wait(LONG)
 
 
 async def test_closing_while_a_line_is_being_opened(redis_server: Servers, open_store: Open) -> None:

@@ -159,7 +159,7 @@ class RedisListener:
         """Stop listening."""
         self._handover.is_unwanted = True
         opening = self._opening
-        if opening is not None and not opening.cancel() and not opening.cancelled() and not opening.exception():
+        if opening is not None and not opening.cancel() and not _has_failed(opening):
             hang_up(opening.result())
         if self._ear is not None:
             self._ear.close()
@@ -186,15 +186,11 @@ class RedisListener:
         if self._next_try_at > loop.time():
             await asyncio.sleep(self._next_try_at - loop.time())
         engine = self._engine()
-        if self._opening is None or self._opening.cancelled():
+        if self._opening is None or _has_failed(self._opening):
             self._handover = Handover()
             self._opening = asyncio.create_task(engine.open_ear(self._handover))
-        try:
-            # A wait that is cancelled leaves the thread to its work, and the next wait takes what it brought.
-            connection, place, _ = await asyncio.shield(self._opening)
-        except (RedisError, OSError, HoldfastError):
-            self._opening = None
-            raise
+        # A wait that is cancelled leaves the thread to its work, and the next wait takes what it brought.
+        connection, place, _ = await asyncio.shield(self._opening)
         self._opening = None
         return _Ear(engine, place, connection, self._tone, self._name)
 
@@ -222,6 +218,10 @@ class RedisBell:
     def listen(self, tone: Tone = Tone.WORK) -> RedisListener:
         """Start listening for this tone alone, inside a running event loop."""
         return RedisListener(self._engine, tone)
+
+
+def _has_failed(opening: asyncio.Task[Opened]) -> bool:
+    return opening.done() and (opening.cancelled() or opening.exception() is not None)
 
 
 def _in_a_loop() -> bool:
