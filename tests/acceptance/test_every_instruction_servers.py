@@ -332,7 +332,7 @@ def _busy(books, backend):
         except Exception as error:  # noqa: BLE001 - the test looks at it
             errors.append(error)
 
-    threads = [threading.Thread(target=call) for _ in range(2)]
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(2)]
     for thread in threads:
         thread.start()
     try:
@@ -341,3 +341,4 @@ def _busy(books, backend):
         is_over.set()
         for thread in threads:
             thread.join(LONG)
+            assert not thread.is_alive(), "a thread that calls beside is stuck"
