@@ -1,4 +1,4 @@
-"""What of one run of a handler may go on beside what: steps beside each other, a wait alone, nothing after the end.
+"""Which parts of a handler's run may go on at the same time: steps may, a wait is alone, nothing follows the end.
 
 A run is over when it is suspended, or when its steps were found not to fit. Whatever the handler makes of that, no
 step and no wait of it begins then, and it cannot complete the job.

@@ -146,13 +146,16 @@ class Engine:
 
     def _open(self, prepare: Callable[[Wire], None]) -> Opened:
         losses, place = self._losses, self._locator.find()
-        with self._losing_if_gone(place, losses):
+        try:
             connection = open_connection(self._address, place, self._timeout)
             try:
                 prepare(connection)
             except BaseException:
                 connection.close()
                 raise
+        except RedisError as error:
+            self.lose_if_gone(place, error, losses)
+            raise
         return connection, place, losses
 
     def _load_listen(self, connection: Wire) -> None:
@@ -285,14 +288,6 @@ class Engine:
             refuse_old(parse_info(connection.ask("INFO", "server")), self._address)
         refuse_other_format(connection.ask("GET", f"{self._prefix}:format"), self._address)
         self._is_checked = True
-
-    @contextmanager
-    def _losing_if_gone(self, place: Place, losses: int) -> Iterator[None]:
-        try:
-            yield
-        except RedisError as error:
-            self.lose_if_gone(place, error, losses)
-            raise
 
 
 def _leave_open(access: Access, words: tuple[Any, ...], error: RedisError) -> None:
