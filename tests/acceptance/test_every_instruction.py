@@ -348,6 +348,27 @@ def test_the_notes_file(tmp_path, monkeypatch, error, room):
         begun()
 
 
+@pytest.mark.parametrize("room", [256 * 1024, 10])
+@EVERY_ERROR
+def test_claims_whose_note_was_interrupted(tmp_path, monkeypatch, error, room):
+    """Their worker does not get them: so they are not held, or beats would keep them from others for ever."""
+    monkeypatch.setattr(notes_module, "COMPACT_AT", room)
+    path = tmp_path / "child.notes"
+    log = FileLog(path)
+    pen = Notes(log)
+
+    def note():
+        pen.answered(2, [B])
+
+    for outcome in at_every_place(note, error=error):
+        pen.answered(3, [C])
+        expected = {B, C} if outcome.error is None else {C}
+        assert read_notes(FileLogReader(path)).held == expected, f"after {outcome.at}"
+        log.close()
+        log = FileLog(path)
+        pen = Notes(log)
+
+
 @EVERY_ERROR
 def test_a_step(error):
     """What is stored is not done again, in this run or another, and what a step returned is stored."""
