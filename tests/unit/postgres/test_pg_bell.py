@@ -1,5 +1,6 @@
 """The bell wakes who waits, loses no ring, disturbs nobody who is busy, and outlives its connections."""
 
+import _thread
 import asyncio
 import random
 import threading
@@ -255,6 +256,22 @@ async def test_a_listener_without_a_server_waits_in_peace(make_world):
 
     async with listening(world) as listener:
         assert await listener.wait(0.3) is False
+
+
+async def test_a_listener_without_a_thread_tries_again(world, monkeypatch):
+    """The system has none left for a moment."""
+    refused = asyncio.Event()
+
+    def refuse(*_):
+        refused.set()
+        raise RuntimeError("can't start new thread")
+
+    async with listening(world) as listener:
+        with monkeypatch.context() as patched:
+            patched.setattr(_thread, "start_new_thread", refuse)
+            waiting = asyncio.ensure_future(listener.wait(LONG))
+            await refused.wait()
+        assert await waiting
 
 
 def test_to_ring_never_raises(make_world, world):

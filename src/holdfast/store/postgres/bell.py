@@ -127,7 +127,7 @@ class PostgresListener:
         try:
             self._line = opening.result()
             self._loop.add_reader(self._line.fileno(), self._read)
-        except (HoldfastError, psycopg.Error, OverdueError, asyncio.CancelledError):
+        except (HoldfastError, psycopg.Error, OverdueError, RuntimeError, asyncio.CancelledError):
             self._retry_later()
         else:
             self._pauses.reset()
