@@ -83,7 +83,9 @@ class ArgumentsError(HoldfastError):
 
 
 class StoreError(HoldfastError):
-    """The store refused or failed."""
+    """The store refused or failed. `in_doubt`: what was asked may be stored all the same, as no answer came."""
+
+    in_doubt = False
 
 
 class StoreUnavailableError(StoreError):

@@ -18,19 +18,21 @@ from msgspec.structs import replace
 from holdfast.awaiting import run_at_once
 from holdfast.codec import Arguments, Upgrade
 from holdfast.core.job import KnownTask, NewJob
-from holdfast.errors import ArgumentsError, ConfigurationError, HoldfastError
+from holdfast.errors import ArgumentsError, ConfigurationError, HoldfastError, StoreError
 from holdfast.handle import Caller, JobHandle
 from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any, sum_problems
 from holdfast.spelling import options_of, without
+from holdfast.store.refusals import in_doubt
 from holdfast.tracing.port import Tracing
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 
 JOBS_PER_CALL = 1000
 """How many jobs of `enqueue_many` are written in one transaction, at most."""
@@ -279,13 +281,14 @@ class BoundTask(Generic[P, R]):
         self, jobs: Sequence[NewJob], patience: Patience | None, *, at_once: bool
     ) -> Mapping[str, str]:
         """Store jobs; tried again with the same ids, which a try whose answer was lost may have stored already."""
-        caller, tx = self.caller, self.given.tx
+        caller, tx, doubt = self.caller, self.given.tx, False
         try:
             while True:
                 try:
                     verb = caller.verbs.enqueue(jobs)
                     return caller.call(verb, tx) if at_once else await caller.acall(verb, tx)
                 except PASSING as error:
+                    doubt = doubt or error.in_doubt
                     patience = patience or self._patience()
                     if patience is None:
                         raise
@@ -295,8 +298,13 @@ class BoundTask(Generic[P, R]):
                 else:
                     await asyncio.sleep(pause)
         except BaseException as error:
-            if tx is None and not isinstance(error, HoldfastError):
-                error.add_note(_may_be_stored(jobs))
+            if tx is None and isinstance(error, StoreError):
+                if doubt and not error.in_doubt:  # it is of the last try, and an earlier one may have stored them
+                    raise _noted(in_doubt(error), jobs) from error.__cause__
+                if error.in_doubt:
+                    _noted(error, jobs)
+            elif tx is None and not isinstance(error, HoldfastError):
+                _noted(error, jobs)
             raise
 
     def _patience(self) -> Patience | None:
@@ -421,13 +429,17 @@ def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
         yield start, jobs[start:]
 
 
-def _may_be_stored(jobs: Sequence[NewJob]) -> str:
+def _noted(error: E, jobs: Sequence[NewJob]) -> E:
+    """Let an error tell which jobs may be stored all the same."""
     if len(jobs) > 1:
-        return f"it is not known whether {len(jobs)} jobs were stored, or none of them: the first is {jobs[0].id}"
-    return (
-        f"it is not known whether job {jobs[0].id} was stored; to enqueue it again without a second job, use"
-        f" options(job_id='{jobs[0].id}')"
-    )
+        note = f"it is not known whether {len(jobs)} jobs were stored, or none of them: the first is {jobs[0].id}"
+    else:
+        note = (
+            f"it is not known whether job {jobs[0].id} was stored; to enqueue it again without a second job, use"
+            f" options(job_id='{jobs[0].id}')"
+        )
+    error.add_note(note)
+    return error
 
 
 @contextmanager

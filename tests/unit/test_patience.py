@@ -12,6 +12,7 @@ from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError
 from holdfast.patience import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import JobFilter
+from holdfast.store.refusals import in_doubt
 from holdfast.waiter import Waiter
 
 FOREVER = 60
@@ -37,7 +38,7 @@ class Unreliable(MemoryBackend):
         self.calls += verb.name == "enqueue"
         if trouble == "lost":
             super().run(verb)
-            raise StoreUnavailableError("the answer was lost")
+            raise in_doubt(StoreUnavailableError("the answer was lost"))
         if trouble is not None:
             raise trouble
         return super().run(verb)
@@ -119,6 +120,16 @@ def test_when_the_time_is_over_the_last_error_is_raised(add, store, enqueue):
     with pytest.raises(StoreUnavailableError, match=r"away [1-9]"):
         enqueue(add.options(retry_for=0.1))
     assert 2 <= store.calls < 50
+
+
+@pytest.mark.parametrize("troubles", [["lost"], ["lost", *[StoreUnavailableError("away")] * 100]], ids=len)
+def test_who_hears_the_last_error_hears_of_an_answer_that_was_lost_before(app, add, store, enqueue, troubles):
+    """The error of a later try says by itself that nothing is stored; and what to do to have it once."""
+    store.troubles = list(troubles)
+    with pytest.raises(StoreUnavailableError, match="; whether this call was stored is not known") as raised:
+        enqueue(add.options(retry_for=0.1 if len(troubles) > 1 else 0))
+    assert raised.value.in_doubt
+    assert raised.value.__notes__[0] == MAY_BE_STORED.format(*stored(app))
 
 
 async def test_who_is_cancelled_between_two_tries_is_told_that_it_may_be_stored(app, add, store):

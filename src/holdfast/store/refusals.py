@@ -60,10 +60,12 @@ def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: 
 
 def in_doubt(error: StoreError) -> StoreError:
     """Return the error for a call that may be stored all the same, as its answer never came."""
-    return type(error)(
+    doubtful = type(error)(
         f"{error}; whether this call was stored is not known: look, or repeat an enqueue with the same id, which"
         " changes nothing if it was"
     )
+    doubtful.in_doubt = True
+    return doubtful
 
 
 def _state(state: str) -> Phrase:

@@ -259,6 +259,7 @@ class GroupWriter:
         """Return the error for verbs whose leader was interrupted. `error` is the cause, if a verb raised it."""
         stored = "it may be stored or not" if self._may_be_stored else "nothing of it is stored"
         interruption = StoreUnavailableError(f"{self._path}: the write was interrupted, and {stored}: try again")
+        interruption.in_doubt = self._may_be_stored
         interruption.__cause__ = error
         return interruption
 
