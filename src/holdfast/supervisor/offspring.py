@@ -13,6 +13,7 @@ and under a lock that the taking needs as well: that alone does where there is n
 import asyncio
 import contextlib
 import os
+import resource  # noqa: F401 - os.wait4 imports it, which fails where no file descriptor is free
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ LOOK_EVERY = 0.05
 """Seconds between two looks for its end on systems where that cannot be seen without taking it (macOS)."""
 
 LOST_STATUS = 255
-"""What is told of a process whose status somebody else took."""
+"""What is told of a process whose status somebody else took, or is lost."""
 
 _CAN_SEE = hasattr(os, "waitid") and hasattr(os, "WNOWAIT")
 
@@ -87,7 +88,7 @@ class Offspring:
         with self._taking:
             try:
                 pid, status, used = os.wait4(self.pid, os.WNOHANG)
-            except ChildProcessError:
+            except (ChildProcessError, ImportError):  # with an ImportError the kernel has given the status away
                 end = Exit(LOST_STATUS)
             else:
                 if not pid:

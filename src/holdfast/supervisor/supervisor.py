@@ -248,7 +248,7 @@ class Supervisor:
 
     # -- giving up -------------------------------------------------------------------------------------------
 
-    def _loop_failed(self, name: str, error: Exception, then: str) -> None:
+    def _loop_failed(self, name: str, error: BaseException, then: str) -> None:
         log.error("a loop of the supervisor failed: %s; %s", name, then, exc_info=error)
         if self._ports.witness is not None:
             self._ports.witness.loop_failed(name, error)

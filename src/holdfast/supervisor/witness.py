@@ -123,7 +123,7 @@ class Witness:
         incident = self._incident(Trouble.EMPTIED, summary, jobs, **who)
         self._begin(self._report(incident, {"jobs": "\n".join(lines)}))
 
-    def loop_failed(self, name: str, error: Exception) -> None:
+    def loop_failed(self, name: str, error: BaseException) -> None:
         """Make an incident of a loop of the supervisor itself that failed."""
         summary = f"a loop of the supervisor failed: {name}: {error!r}"
         fingerprint = f"loop {name} {type(error).__name__}"

@@ -141,7 +141,7 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
         return Ending(self.claim.ref, move, started_at=self.started_at, **details)
 
 
-def broken(claim: Claim, error: Exception, random: Random, scrub: Scrub) -> Ending:
+def broken(claim: Claim, error: BaseException, random: Random, scrub: Scrub) -> Ending:
     """Judge an attempt that broke outside its handler: a failure, with the default wait before the next try."""
     failure, charged = describe(error, scrub), claim.attempt + 1
     if charged >= claim.max_attempts:

@@ -80,8 +80,12 @@ class Running(msgspec.Struct):
     async def in_thread(self) -> Ending | None:
         """Run a plain function; return how its attempt ends, None where the claim is lost."""
         call = self.threads.submit(self.handler)
-        timed_out = await self._outlived(call)
-        returned = await call.done
+        try:
+            timed_out = await self._outlived(call)
+            returned = await call.done
+        except asyncio.CancelledError:  # by code of the user's: a worker cancels no thread
+            self.control.outlived_by_thread = True
+            raise
         if timed_out and not self.succeeded_late(returned):
             return self.judge.timed_out()
         if returned.error is not None:

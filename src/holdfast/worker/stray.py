@@ -107,7 +107,7 @@ class Strays:
             _last_resort(f"an exception could not be told: {failure!r}")
             return False
 
-    def failed(self, loop: str, error: Exception, then: str) -> None:
+    def failed(self, loop: str, error: BaseException, then: str) -> None:
         """Hear that a loop of the worker's own has failed, and what is done about it."""
         self.heard(error, lambda: {"where": f"the {loop}, a loop of the worker's own", "then": then}, _nobody)
 

@@ -32,7 +32,7 @@ class Tender:
     """Looks after the loops of one process. `failed` hears of each failure, `unfit` once that they are too many."""
 
     def __init__(
-        self, clock: Clock, failed: Callable[[str, Exception, str], None], unfit: Callable[[str], None]
+        self, clock: Clock, failed: Callable[[str, BaseException, str], None], unfit: Callable[[str], None]
     ) -> None:
         self._clock = clock
         self._failed = failed
@@ -68,7 +68,7 @@ class Tender:
         else:
             self._failed(name, error, f"begun again after {rest:g} s")
 
-    def give_up(self, name: str, error: Exception) -> None:
+    def give_up(self, name: str, error: BaseException) -> None:
         """Have the worker replaced at once, for something that cannot be begun again."""
         self._failed(name, error, "it is the last time")
         if not self._is_unfit:

@@ -11,6 +11,7 @@ over only when its handlers are. A worker whose own loops fail again and again s
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -416,13 +417,20 @@ class Worker:
         try:
             try:
                 ending = await self._attempts.run(control)
-            except Exception as error:
-                log.exception("job %s: its attempt broke outside its handler", claim.job_id)
+            except (Exception, asyncio.CancelledError) as error:
+                if control.outlived_by_thread or self._over.is_set():
+                    raise
+                with contextlib.suppress(Exception):  # the error's own code takes part in telling it
+                    log.exception("job %s: its attempt broke outside its handler", claim.job_id)
                 ending = control.ending or broken(claim, error, self._ports.random, control.scrub)
             if control.opened is not None:
                 await self._saver.flush(control)
             if control.spoke and ending is not None and ending.move not in RETURNS:
                 await self._reporter.last_word(control)
+        except (Exception, asyncio.CancelledError) as error:  # nobody has its claim now, until this process is gone
+            if not self._over.is_set():
+                self._tender.give_up("attempt", error)
+            return
         finally:
             self._slots.leave(control)
             self._reporter.ended(control)

@@ -124,3 +124,16 @@ def test_many_at_once_leave_no_zombie_and_no_handle() -> None:
 def _handles() -> set[str]:
     gc.collect()
     return {handle.name for handle in Path("/proc/self/fd").iterdir()}
+
+
+def test_its_end_is_told_where_its_status_cannot_be_had(monkeypatch) -> None:
+    """Without a free file descriptor `os.wait4` fails with an ImportError once it has taken the status."""
+
+    async def scenario() -> None:
+        monkeypatch.setitem(sys.modules, "resource", None)
+        child = start("")
+        async with asyncio.timeout(30):
+            assert (await child.ended()).exit.code == LOST_STATUS
+        child.signal(signal.SIGKILL)  # reaches nobody
+
+    asyncio.run(scenario())

@@ -1,17 +1,19 @@
 """An attempt that breaks outside its handler fails like any other: it waits before the next try, and ends."""
 
+import asyncio
+import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stage import Stage, play, working
 
-from holdfast import Exponential, Holdfast
+from holdfast import Custom, Exponential, Holdfast
 from holdfast.core.job import NewJob
 from holdfast.core.states import State
 from holdfast.events import JobRetrying
 from holdfast.handle import JobHandle
 from holdfast.ids import new_job_id
-from holdfast.worker.messages import Noticed
+from holdfast.worker.messages import Noticed, Unfit
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -72,3 +74,72 @@ def test_a_job_that_cannot_be_read_is_dead_at_once_and_an_incident() -> None:
         assert {job.job_id for told in noticed for job in told.jobs} <= {handle.id for handle in damaged}
 
     play(scenario)
+
+
+class UnspeakableError(Exception):
+    """An exception of which nothing can be asked, as a broken proxy or mock of one."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+def test_an_attempt_ends_whatever_breaks_it_outside_its_handler(caplog) -> None:
+    """An attempt whose task was just over was held for ever: its lease renewed, past its timeout, without a word."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task(max_attempts=2, backoff=Custom(cancelled))
+        async def cancelled_in_its_backoff() -> None:
+            raise ValueError
+
+        @app.task(max_attempts=2)
+        async def unspeakable() -> None:
+            raise UnspeakableError
+
+        stage = Stage(app)
+        handles = [cancelled_in_its_backoff.enqueue(), unspeakable.enqueue()]
+        async with working(stage):
+            for handle in handles:
+                assert (await stage.settled(handle)).state is State.DEAD
+                assert stage.job(handle).attempt == 2
+
+    def cancelled(failures: int) -> float:
+        raise asyncio.CancelledError(failures)
+
+    play(scenario)
+    assert "its attempt broke outside its handler" in caplog.text
+
+
+def test_a_worker_leaves_if_a_handler_cancels_the_attempt_of_a_function_in_a_thread(caplog) -> None:
+    """`for task in asyncio.all_tasks(): task.cancel()` stops no thread: its job is given back when that is over."""
+    begun, end = threading.Event(), threading.Event()
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        def plain() -> None:
+            begun.set()
+            end.wait()
+
+        @app.task
+        async def cancels() -> None:
+            for task in asyncio.all_tasks():
+                if "Worker._attempt" in repr(task) and task is not asyncio.current_task():
+                    task.cancel()
+
+        stage = Stage(app)
+        held = plain.enqueue()
+        async with working(stage):
+            await stage.until(begun.is_set)
+            cancels.enqueue()
+            [unfit] = await stage.until(lambda: [each for each in stage.heard() if isinstance(each, Unfit)])
+            assert "attempt" in unfit.reason
+            assert stage.job(held).state is State.HELD  # nobody else runs it beside its thread
+            end.set()
+
+    try:
+        play(scenario, virtual=False)
+    finally:
+        end.set()

@@ -5,6 +5,7 @@ exceptions are known. What the worker has decided already, whether and when the 
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import math
@@ -145,8 +146,11 @@ class Inside:
         memory = control.memory
         try:
             ending = await self._attempts.run(control)
-        except Exception as error:
-            log.exception("job %s: its attempt broke outside its handler", control.claim.job_id)
+        except (Exception, asyncio.CancelledError) as error:
+            if control.outlived_by_thread:
+                os._exit(1)
+            with contextlib.suppress(Exception):  # the error's own code takes part in telling it
+                log.exception("job %s: its attempt broke outside its handler", control.claim.job_id)
             ending = control.ending or broken(control.claim, error, self._random, control.scrub)
         finally:
             memory.lift()
