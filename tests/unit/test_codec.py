@@ -318,3 +318,28 @@ def test_arguments_of_a_person_are_read_as_the_handler_receives_them():
     with pytest.raises(ArgumentsError, match="argument 'token' of demo, a secret, does not fit") as refused:
         taken.read((raw["day"],), {"token": msgspec.Raw(b"12345")})
     assert "12345" not in str(refused.value)
+
+
+@pytest.mark.parametrize("number", [-(10**4298), 10**4299, -(10**4299)])
+def test_an_integer_of_so_many_digits_is_read_back_or_refused(number: int) -> None:
+    """A sign counts as a digit: one more was accepted, and its job was dead where it should have run."""
+
+    def f(number: int) -> int: ...
+
+    arguments = Arguments(f, task="f")
+    try:
+        payload, result = arguments.encode((number,), {}), arguments.results.encode(number)
+    except (ArgumentsError, ResultEncodingError) as error:
+        assert number == -(10**4299), error
+    else:
+        assert arguments.decode(payload) == {"number": number}
+        assert decode_result(result, arguments.result_type) == number
+
+
+def test_a_set_of_what_arrives_as_lists_is_refused_by_name() -> None:
+    """A list is no member of a set, so nothing could be read back."""
+
+    def f(plain: int, pairs: set[Any]) -> None: ...
+
+    with pytest.raises(ArgumentsError, match=r"argument 'pairs' of f does not fit.*unhashable"):
+        Arguments(f, task="f").encode((1, {(1, 2)}), {})

@@ -19,7 +19,7 @@ from holdfast.codec.models import without_marks
 from holdfast.codec.results import Results
 from holdfast.codec.secrets import NO_SECRETS, Scrub
 from holdfast.codec.signature import Known, resolve
-from holdfast.codec.types import ENCODER, MAX_BYTES, UNENCODABLE, UNREADABLE, one_line
+from holdfast.codec.types import ENCODER, MAX_BYTES, MOST_DIGITS, UNENCODABLE, UNREADABLE, one_line
 from holdfast.codec.upgrades import Upgrades
 from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError
 
@@ -191,7 +191,7 @@ class Arguments:
             raise self._unencodable(given, problem)
         plain = known.plain
         for name, value in given.items():
-            if type(value) not in plain[name]:
+            if type(value) not in plain[name] or (type(value) is int and len(body) > MOST_DIGITS):
                 self._check_arrival(given, body, known, known.secret_decoder if secret else known.decoder)
                 break
         return body
@@ -203,6 +203,8 @@ class Arguments:
         problem = ""
         try:
             received = decoder.decode(body)
+        except TypeError as error:  # a list as a member of a set; msgspec does not say where
+            problem = f"{error}{self._where_unhashable(given, known, decoder)}"
         except UNREADABLE as error:
             problem = str(error)
         if problem:
@@ -221,6 +223,19 @@ class Arguments:
                 self._not_a_number({name: value})
                 or f"argument {name!r} of {self.task} {changed(value, arrived, 'pass', hidden=hidden)}"
             )
+
+    def _where_unhashable(
+        self, given: Mapping[str, Any], known: Known, decoder: msgspec.json.Decoder[Any]
+    ) -> str:
+        """Return which argument has a member that cannot be in a set, in words of msgspec."""
+        for name, value in given.items():
+            try:
+                decoder.decode(ENCODER.encode(_written({name: value}, known)))
+            except TypeError:
+                return f" - at `$.{name}`"
+            except UNREADABLE:
+                continue
+        return ""
 
     def _unencodable(self, given: Mapping[str, Any], together: Exception) -> ArgumentsError:
         for name, value in given.items():

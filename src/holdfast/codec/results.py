@@ -10,6 +10,7 @@ from holdfast.codec.models import is_adapted
 from holdfast.codec.types import (
     ENCODER,
     MAX_BYTES,
+    MOST_DIGITS,
     UNENCODABLE,
     UNREADABLE,
     decoder_of,
@@ -45,7 +46,7 @@ class Results:
         if value is None and self._may_be_none:
             return b"null"
         encoded = encode_value(value, "result", "return", MAX_BYTES, self.type)
-        if type(value) not in self._plain:
+        if type(value) not in self._plain or (len(encoded) > MOST_DIGITS and type(value) is int):
             self._check(value, encoded)
         return encoded
 

@@ -27,8 +27,11 @@ MAX_BYTES = 1024 * 1024
 UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding raises for a value that JSON cannot carry."""
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for bytes that are not JSON, or not what was expected."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+"""What decoding raises for bytes that are not JSON, or not what was expected: a TypeError for a list in a set."""
+
+MOST_DIGITS = 4300
+"""The longest integer that is read back; its sign counts."""
 
 _PLAIN = (str, int, bool, NoneType)
 
