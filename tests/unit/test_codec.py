@@ -320,20 +320,19 @@ def test_arguments_of_a_person_are_read_as_the_handler_receives_them():
     assert "12345" not in str(refused.value)
 
 
-@pytest.mark.parametrize("number", [-(10**4298), 10**4299, -(10**4299)])
-def test_an_integer_of_so_many_digits_is_read_back_or_refused(number: int) -> None:
+def test_an_integer_of_so_many_digits_is_read_back_or_refused() -> None:
     """A sign counts as a digit: one more was accepted, and its job was dead where it should have run."""
 
     def f(number: int) -> int: ...
 
     arguments = Arguments(f, task="f")
-    try:
-        payload, result = arguments.encode((number,), {}), arguments.results.encode(number)
-    except (ArgumentsError, ResultEncodingError) as error:
-        assert number == -(10**4299), error
-    else:
-        assert arguments.decode(payload) == {"number": number}
-        assert decode_result(result, arguments.result_type) == number
+    for number in (-(10**4298), 10**4299):
+        assert arguments.decode(arguments.encode((number,), {})) == {"number": number}
+        assert decode_result(arguments.results.encode(number), int) == number
+    with pytest.raises(ArgumentsError, match="argument 'number' of f does not fit"):
+        arguments.encode((-(10**4299),), {})
+    with pytest.raises(ResultEncodingError, match="out of range"):
+        arguments.results.encode(-(10**4299))
 
 
 def test_a_set_of_what_arrives_as_lists_is_refused_by_name() -> None:

@@ -224,9 +224,7 @@ class Arguments:
                 or f"argument {name!r} of {self.task} {changed(value, arrived, 'pass', hidden=hidden)}"
             )
 
-    def _where_unhashable(
-        self, given: Mapping[str, Any], known: Known, decoder: msgspec.json.Decoder[Any]
-    ) -> str:
+    def _where_unhashable(self, given: Mapping[str, Any], known: Known, decoder: msgspec.json.Decoder[Any]) -> str:
         """Return which argument has a member that cannot be in a set, in words of msgspec."""
         for name, value in given.items():
             try:

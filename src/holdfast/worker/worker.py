@@ -427,7 +427,7 @@ class Worker:
                 await self._saver.flush(control)
             if control.spoke and ending is not None and ending.move not in RETURNS:
                 await self._reporter.last_word(control)
-        except (Exception, asyncio.CancelledError) as error:  # nobody has its claim now, until this process is gone
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as above: in nobody's hands now
             if not self._over.is_set():
                 self._tender.give_up("attempt", error)
             return

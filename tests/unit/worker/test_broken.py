@@ -84,7 +84,7 @@ class UnspeakableError(Exception):
 
 
 def test_an_attempt_ends_whatever_breaks_it_outside_its_handler(caplog) -> None:
-    """An attempt whose task was just over was held for ever: its lease renewed, past its timeout, without a word."""
+    """An attempt whose task was over was held for ever: its lease renewed, past its timeout, without a word."""
 
     async def scenario() -> None:
         app = Holdfast("memory://")
@@ -111,7 +111,7 @@ def test_an_attempt_ends_whatever_breaks_it_outside_its_handler(caplog) -> None:
     assert "its attempt broke outside its handler" in caplog.text
 
 
-def test_a_worker_leaves_if_a_handler_cancels_the_attempt_of_a_function_in_a_thread(caplog) -> None:
+def test_a_worker_leaves_if_a_handler_cancels_the_attempt_of_a_function_in_a_thread() -> None:
     """`for task in asyncio.all_tasks(): task.cancel()` stops no thread: its job is given back when that is over."""
     begun, end = threading.Event(), threading.Event()
 
