@@ -191,7 +191,7 @@ class Arguments:
             raise self._unencodable(given, problem)
         plain = known.plain
         for name, value in given.items():
-            if type(value) not in plain[name] or (type(value) is int and len(body) > MOST_DIGITS):
+            if type(value) not in plain[name] or (len(body) > MOST_DIGITS and type(value) is int):
                 self._check_arrival(given, body, known, known.secret_decoder if secret else known.decoder)
                 break
         return body
