@@ -1,6 +1,6 @@
 """People who watch the dashboard while a worker drains jobs: what their looks add to the work of the store.
 
-Every call of the store is written down (`holdfast.store.counted`): those of the worker, and those of the dashboard,
+Every call of the store is written down (`holdfast.store.counted`): those of the worker, and of the dashboard,
 which is in this process. Who enqueues is not counted, so that the share of the dashboard looks larger than it is.
 """
 

@@ -74,8 +74,8 @@ class Holdfast(Reach, Watched, Governed):
     """An app: its tasks and the store that their jobs live in.
 
     `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
-    `holdfast.settings.Settings`. What is given here goes before the settings file, and HOLDFAST_URL and its like go
-    before it; `settings_from` tells where each came from. Nothing is opened until it is needed;
+    `holdfast.settings.Settings`. What is given here goes before the settings file, and HOLDFAST_URL and its like
+    go before it; `settings_from` tells where each came from. Nothing is opened until it is needed;
     as a context manager the app closes what it opened.
     """
 

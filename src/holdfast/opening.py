@@ -81,8 +81,8 @@ def refuse_in_test(store: str) -> None:
     if "_pytest" in sys.modules and runs and not _is_temporary(Path(store)):
         raise ConfigurationError(
             f"a test is about to use {store}, the store that the app is declared with: take the fixture"
-            " holdfast_kit, or `with HoldfastKit(app):`, which gives the test a store of its own; a test that needs"
-            " a database names it before the app is imported, as in HOLDFAST_URL=sqlite:///test.db"
+            " holdfast_kit, or `with HoldfastKit(app):`, which gives the test a store of its own; a test that"
+            " needs a database names it before the app is imported, as in HOLDFAST_URL=sqlite:///test.db"
         )
 
 

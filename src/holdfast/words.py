@@ -21,6 +21,11 @@ _SIZES = {
 }
 
 
+def install(extra: str) -> str:
+    """Return the command that installs an extra: from a clone, as the index of packages does not have this one."""
+    return f"pip install -e 'path/to/the/clone[{extra}]'"
+
+
 def span(length: timedelta) -> str:
     """Return a span in its two largest units at most: 12 ms, 1.3 s, 42 s, 3 min 20 s, 2 h 5 min, 4 d."""
     return " ".join(f"{number} {unit}" for number, unit in span_parts(length))

@@ -28,8 +28,8 @@ _EXAMPLE = """
 def holdfast_app() -> "Holdfast":
     """Give the app to test: define this fixture in conftest.py to return yours. Without that there is none."""
     pytest.fail(
-        "holdfast_kit does not know which app to test: define a fixture `holdfast_app` in conftest.py that returns"
-        f" your app{_EXAMPLE}",
+        "holdfast_kit does not know which app to test: define a fixture `holdfast_app` in conftest.py that"
+        f" returns your app{_EXAMPLE}",
         pytrace=False,
     )
 

@@ -1,4 +1,4 @@
-"""`holdfast alerts`: what is wrong now, and who is told of it. The commands that change something are beside it."""
+"""`holdfast alerts`: what is wrong now, and who is told of it. What changes something is beside it."""
 
 from datetime import datetime
 

@@ -21,6 +21,7 @@ from holdfast.health.guard import read_networks
 from holdfast.health.server import is_of_this_machine
 from holdfast.store.backend import Backend
 from holdfast.store.open import absolute_url, open_backend, refuse_missing_store
+from holdfast.words import install
 
 if TYPE_CHECKING:
     from holdfast.dashboard.dashboard import Dashboard
@@ -194,9 +195,7 @@ def need_the_extra() -> None:
     """Raise ConfigurationError where what the dashboard needs is not installed."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise ConfigurationError(
-            f"the dashboard needs {', '.join(missing)}: install it with `pip install 'holdfast[web]'`"
-        )
+        raise ConfigurationError(f"the dashboard needs {', '.join(missing)}: install it with `{install('web')}`")
 
 
 class StoreShown:

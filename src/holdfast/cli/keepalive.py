@@ -1,4 +1,4 @@
-"""`holdfast keepalive`: pings hosts, so that none is put to sleep for being idle, and tells who does not answer."""
+"""`holdfast keepalive`: pings hosts, so that none is put to sleep when idle, and tells who does not answer."""
 
 import os
 import queue
@@ -73,9 +73,9 @@ def keepalive(
 ) -> None:
     """Ping hosts again and again; tell who goes down or comes back.
 
-    A host that has failed so often in a row is given up: an incident is opened in the store, if --url, HOLDFAST_URL
-    or a settings file names one, and the exit code is 4. SIGTERM ends it with 0. With --count the exit code is 1
-    if the last ping of a host failed.
+    A host that has failed so often in a row is given up: an incident is opened in the store, if --url,
+    HOLDFAST_URL or a settings file names one, and the exit code is 4. SIGTERM ends it with 0. With --count
+    the exit code is 1 if the last ping of a host failed.
     """
     if not (every and timeout):
         raise wrong_usage("--every and --timeout must be longer than nothing")

@@ -10,6 +10,7 @@ desk shares reads among all who look, and asks, does and writes down what somebo
 from typing import TYPE_CHECKING, Any
 
 from holdfast.dashboard.access.user import Role, User
+from holdfast.words import install
 
 if TYPE_CHECKING:
     from holdfast.dashboard.dashboard import Dashboard
@@ -27,6 +28,6 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] == "holdfast":
             raise
         raise ModuleNotFoundError(
-            f"the dashboard needs {error.name}: install it with `pip install 'holdfast[web]'`", name=error.name
+            f"the dashboard needs {error.name}: install it with `{install('web')}`", name=error.name
         ) from error
     return Dashboard

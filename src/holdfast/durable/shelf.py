@@ -33,8 +33,8 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 _AT_ONCE = 1024 * 1024
 _UNSET = (
-    "there is no folder for the files of jobs: set files, as in Holdfast(files=...) or HOLDFAST_FILES, to one that"
-    " workers and readers share"
+    "there is no folder for the files of jobs: set files, as in Holdfast(files=...) or HOLDFAST_FILES, to one"
+    " that workers and readers share"
 )
 
 

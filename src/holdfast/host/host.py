@@ -55,11 +55,12 @@ class HostState(StrEnum):
 class Host:
     """A worker for `app` inside this process, in threads of its own, beside what the process does otherwise.
 
-    concurrency, queues (as in `mail=3,reports`), lease and grace are as of `holdfast worker`; target is MODULE:APP,
-    by which another process loads the app where a job needs one, and is found out unless it is given. With
-    `required`, `start` returns when the worker is ready, and raises an error if it cannot be within `start_within`
-    seconds; otherwise it returns at once, and what goes wrong is in the log. With `stray_exceptions` also those are
-    incidents that nobody heard in this process though no job is behind them: in its threads and its event loop.
+    concurrency, queues (as in `mail=3,reports`), lease and grace are as of `holdfast worker`; target is
+    MODULE:APP, by which another process loads the app where a job needs one, and is found out unless it is
+    given. With `required`, `start` returns when the worker is ready, and raises an error if it cannot be within
+    `start_within` seconds; otherwise it returns at once, and what goes wrong is in the log. With
+    `stray_exceptions` also those are incidents that nobody heard in this process though no job is behind them:
+    in its threads and its event loop.
     """
 
     _stay: Stay | None

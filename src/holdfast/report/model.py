@@ -121,7 +121,7 @@ class Report(msgspec.Struct, frozen=True):
     """A report of all that happened from `since` to `until`, which is when it was made.
 
     apps: those whose workers have published themselves; now: what is wrong at `until`; total: all tasks in one;
-    left_out: what was too much to be looked at, in words. What Holdfast runs to tell people is in no line of tasks.
+    left_out: what was too much to be looked at, in words. What Holdfast runs to tell people is not in it.
     """
 
     since: datetime

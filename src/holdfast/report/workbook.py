@@ -9,6 +9,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.report.cells import is_bad, said, span_words
 from holdfast.report.model import Report
 from holdfast.report.tables import As, Cell, Table, headline, tables_of
+from holdfast.words import install
 
 _FORMATS = {
     As.COUNT: "#,##0",
@@ -43,7 +44,7 @@ def _writer() -> ModuleType:
         import xlsxwriter  # noqa: PLC0415 - only who wants a workbook needs it
     except ModuleNotFoundError:
         raise ConfigurationError(
-            "a workbook needs xlsxwriter, not installed here: run pip install 'holdfast[report]', or choose html"
+            f"a workbook needs xlsxwriter, not installed here: run {install('report')}, or choose html"
         ) from None
     module: ModuleType = xlsxwriter
     return module

@@ -10,6 +10,7 @@ from holdfast.core.states import State
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
+from holdfast.words import install
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from holdfast.store.examination import Examination
@@ -82,9 +83,7 @@ class Door(Protocol):
 def require(module: str, extra: str) -> None:
     """Raise ConfigurationError unless the driver of a store is installed."""
     if find_spec(module) is None:
-        raise ConfigurationError(
-            f"this store needs {module}, which is not installed: run pip install 'holdfast[{extra}]'"
-        )
+        raise ConfigurationError(f"this store needs {module}, which is not installed: run {install(extra)}")
 
 
 def moved_clock(clock: Clock) -> Clock | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigurationError
 from holdfast.tracing.port import Tracing
+from holdfast.words import install
 
 if TYPE_CHECKING:
     from opentelemetry.propagators.textmap import TextMapPropagator
@@ -15,7 +16,7 @@ def open_tracing(provider: "TracerProvider | None", propagator: "TextMapPropagat
     """Return what makes spans. Raises ConfigurationError where OpenTelemetry is missing, or these are not its."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.trace") is None:
         raise ConfigurationError(
-            "app.use_tracing needs opentelemetry-api, which is not installed: run pip install 'holdfast[otel]'"
+            f"app.use_tracing needs opentelemetry-api, which is not installed: run {install('otel')}"
         )
     _check("provider", provider, "get_tracer", "the one that is set for the process")
     _check("propagator", propagator, "extract", "W3C's trace context")

@@ -1,4 +1,4 @@
-"""What the rest of Holdfast knows of tracing: two protocols. An app that does not trace has None in their place."""
+"""What the rest of Holdfast knows of tracing: two protocols. An app that does not trace has None instead."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,7 @@
 """Arguments as they are stored, for those who look at them, or change them, without the code of the app.
 
-A payload is the envelope that `holdfast.codec` writes. What is secret in it is never shown, and stays with the rest
-when something else is changed.
+A payload is the envelope that `holdfast.codec` writes. What is secret in it is never shown, and stays with the
+rest when something else is changed.
 """
 
 from collections.abc import Collection, Mapping

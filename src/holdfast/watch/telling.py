@@ -404,7 +404,8 @@ def _(event: events.ReleaseOlder) -> Telling:
         "!",
         LATER,
         f"release {event.release} is older than {event.newer}, whose workers live: its schedules are left as they"
-        " are; once only its own workers run, restart one of them, or run `holdfast schedules sync MODULE:APP` now",
+        " are; once only its own workers run, restart one of them, or run"
+        " `holdfast schedules sync MODULE:APP` now",
     )
 
 

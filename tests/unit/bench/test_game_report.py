@@ -140,7 +140,7 @@ def test_what_is_missing_is_said_before_a_game(monkeypatch, tmp_path):
 
     monkeypatch.setattr(PathFinder, "find_spec", find)
     monkeypatch.delitem(sys.modules, "xlsxwriter", raising=False)
-    with pytest.raises(ConfigurationError, match=r"--report needs xlsxwriter, .* pip install 'holdfast\[bench\]'"):
+    with pytest.raises(ConfigurationError, match=r"--report needs xlsxwriter, .* pip install -e '.*\[bench\]'"):
         prepare_report(tmp_path)
 
 

@@ -117,7 +117,7 @@ def test_a_password_that_is_too_short_is_told_before_it_is_typed_again(holdfast,
 def test_without_the_extra_it_is_told_how_to_get_it(holdfast, monkeypatch):
     """`up` goes on without a dashboard, unless one was asked for."""
     monkeypatch.setattr(command, "_NEEDED", ("starlette", "no_such_module"))
-    words = "the dashboard needs no_such_module: install it with `pip install 'holdfast[web]'`"
+    words = "the dashboard needs no_such_module: install it with `pip install -e 'path/to/the/clone[web]'`"
     assert_refused(holdfast("dashboard"), USAGE, words)
     assert_refused(bare("up", "shop:app", "--dashboard"), USAGE, words)
     monkeypatch.setattr("holdfast.supervisor.main.supervise", lambda _options: 0)

@@ -208,7 +208,7 @@ def test_a_sheet_of_nothing():
 def test_a_workbook_without_what_writes_it(monkeypatch):
     """One clear error, with the remedy."""
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[report\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install -e 'path/to/the/clone\[report\]'"):
         as_workbook(QUIET)
 
 

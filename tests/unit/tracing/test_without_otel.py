@@ -29,5 +29,5 @@ def test_where_it_is_missing_the_remedy_is_told():
     last = ended.stderr.strip().splitlines()[-1]
     assert last == (
         "holdfast.errors.ConfigurationError: app.use_tracing needs opentelemetry-api, which is not installed:"
-        " run pip install 'holdfast[otel]'"
+        " run pip install -e 'path/to/the/clone[otel]'"
     )

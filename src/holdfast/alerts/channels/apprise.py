@@ -19,9 +19,9 @@ from holdfast.alerts.channels.message import Message
 from holdfast.core.alert import NoticeKind, Severity
 from holdfast.errors import DeliveryError
 from holdfast.spelling import nearest
-from holdfast.words import one_line
+from holdfast.words import install, one_line
 
-MISSING = "apprise is not installed, and a channel needs it: pip install 'holdfast[alerts]'"
+MISSING = f"apprise is not installed, and a channel needs it: {install('alerts')}"
 
 _COMMON = (
     *("mailto", "mailtos", "slack", "msteams", "workflow", "workflows", "tgram", "discord", "json", "jsons"),

@@ -55,9 +55,9 @@ class _NeverRaised(Exception):  # noqa: N818 - it is no error
 class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
     """Enqueues Django's tasks as jobs, and tells what became of them.
 
-    OPTIONS may have `app`, the MODULE:APP, else it is that of HOLDFAST; `database`, the alias of the database whose
-    transactions count, else "default"; and options of `app.task`, such as `timeout`. An exception is final unless
-    there are `max_attempts`; a job whose worker died is run again in any case.
+    OPTIONS may have `app`, the MODULE:APP, else it is that of HOLDFAST; `database`, the alias of the database
+    whose transactions count, else "default"; and options of `app.task`, such as `timeout`. An exception is
+    final unless there are `max_attempts`; a job whose worker died is run again in any case.
     """
 
     supports_defer = True

@@ -58,8 +58,8 @@ class MemoryDoor:
     def copies(self, settings: Settings) -> NoReturn:  # noqa: ARG002 - the port's shape
         """Refuse: it ends with its process."""
         raise ConfigurationError(
-            "`holdfast backup` and `holdfast restore` are for SQLite files: jobs in memory live inside one process"
-            " and end with it"
+            "`holdfast backup` and `holdfast restore` are for SQLite files: jobs in memory live inside one"
+            " process and end with it"
         )
 
 

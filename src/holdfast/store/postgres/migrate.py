@@ -49,8 +49,8 @@ class Schema:
             )
         if self.version > self.known:
             _log.warning(
-                "schema %s in %s is of a newer Holdfast (version %s, this release knows %s) and works with this one"
-                " too: upgrade holdfast when you can",
+                "schema %s in %s is of a newer Holdfast (version %s, this release knows %s) and works with this"
+                " one too: upgrade holdfast when you can",
                 self.name,
                 place,
                 self.version,

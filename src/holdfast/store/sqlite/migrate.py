@@ -34,8 +34,8 @@ def missing(connection: Executor, path: Path, namespace: str | None, known: int)
     version = schema_version(connection, namespace)
     if version > known:
         raise SchemaError(
-            f"{path} was made by a newer Holdfast (schema {version}, this release knows {known}): upgrade holdfast,"
-            " or name another file"
+            f"{path} was made by a newer Holdfast (schema {version}, this release knows {known}): upgrade"
+            " holdfast, or name another file"
         )
     return known - version
 

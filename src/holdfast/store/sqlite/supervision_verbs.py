@@ -10,8 +10,8 @@ What each verb holds:
                                     read the jobs file, in a snapshot that is therefore younger than the lock
 
 Facts that follow from the statements:
-    F1  A mark is never undone: a beat changes only unmarked rows. A row of holdfast_beat disappears only in a sweep
-        that finds no living worker row.
+    F1  A mark is never undone: a beat changes only unmarked rows. A row of holdfast_beat disappears only in a
+        sweep that finds no living worker row.
     F2  A worker row, once marked as buried, stays so: a late registration finds it and changes nothing.
     F3  A sweep never takes the row of a living worker. It sees a beat row only if that was committed before the
         lock was taken; the registration preceded it; and the sweep's view of the jobs file is younger still.

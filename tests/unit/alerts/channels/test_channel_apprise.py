@@ -138,7 +138,7 @@ def test_no_scheme_of_apprise_is_taken_for_a_slip():
 
 def test_without_apprise_the_remedy_is_told_before_anything_is_sent(monkeypatch):
     monkeypatch.setattr(apprise, "find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"channel 'mail': .*pip install 'holdfast\[alerts\]'"):
+    with pytest.raises(ConfigurationError, match=r"channel 'mail': .*pip install -e 'path/to/the/clone\[alerts\]'"):
         refuse_unusable([AppriseChannel(name="mail", url="mailto://x")])
     refuse_unusable([])
 

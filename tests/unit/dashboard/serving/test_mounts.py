@@ -115,5 +115,5 @@ def test_without_the_extra_it_is_told_how_to_get_it(monkeypatch):
     """Who imports it is not left with the name of a package that they have never heard of."""
     monkeypatch.delitem(sys.modules, "holdfast.dashboard.dashboard")
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
-    with pytest.raises(ModuleNotFoundError, match=re.escape("`pip install 'holdfast[web]'`")):
+    with pytest.raises(ModuleNotFoundError, match=re.escape("`pip install -e 'path/to/the/clone[web]'`")):
         holdfast.dashboard.Dashboard  # noqa: B018 - it is imported here

@@ -9,6 +9,7 @@ from holdfast.bench.game.board import append_runs, read_runs
 from holdfast.bench.game.result import own_runs
 from holdfast.bench.game.tournament import Tournament
 from holdfast.errors import ConfigurationError
+from holdfast.words import install
 
 PAGE = "README.md"
 WORKBOOK = "game.xlsx"
@@ -25,7 +26,7 @@ def prepare_report(folder: Path, option: str = "--report") -> None:
     missing = [tool for tool in _TOOLS if find_spec(tool) is None]
     if missing:
         raise ConfigurationError(
-            f"{option} needs {' and '.join(missing)}, not installed here: run pip install 'holdfast[bench]'"
+            f"{option} needs {' and '.join(missing)}, not installed here: run {install('bench')}"
         )
     folder.mkdir(parents=True, exist_ok=True)
 
