@@ -29,6 +29,8 @@ def __getattr__(name: str) -> Any:
         public = import_module("holdfast.public")
         globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
     if name not in globals():
+        if way := import_module("holdfast.spelling").OTHER_IMPORTS.get(name):
+            raise ImportError(f"cannot import name {name!r} from 'holdfast'; {way}", name=__name__)
         raise AttributeError(f"module 'holdfast' has no attribute '{name}'", name=name)
     return globals()[name]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import Schedules, declare, declare_own
 from holdfast.settings import URL_VARIABLE, read_settings
-from holdfast.spelling import options_of, without
+from holdfast.spelling import nearest, options_of, without
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand, run_errand
 from holdfast.store.files import shelf_of
@@ -60,13 +60,32 @@ M = TypeVar("M", bound=Middleware)
 L = TypeVar("L", bound=Lifespan)
 
 
+_BY_SCHEDULE = "write app.schedule(NAME, TASK, Every(...)), or @app.task(schedule=...)"
+_WORKER = "run `holdfast worker MODULE:APP`"
 _ELSEWHERE = {
     "send_task": "write app.tasks[NAME].enqueue(...); a program without the code of a task declares one of its name"
     " and parameters",
+    "enqueue": "write TASK.enqueue(...), with a function that @app.task declares",
+    "AsyncResult": "write app.handle(JOB_ID)",
+    "conf": "give settings to Holdfast(...), or write them into holdfast.toml",
+    "run": _WORKER,
+    "start": _WORKER,
+    "worker_main": _WORKER,
+    "add_periodic_task": _BY_SCHEDULE,
+    "on_after_configure": _BY_SCHEDULE,
     "periodic_task": "write @app.task(schedule=...)",
     "autodiscover_tasks": "import the modules of your tasks where the app is made, or in one that workers name",
 }
 """What people write who come from other systems, and how it is written here."""
+
+
+class _Tasks(dict[str, Task[..., Any]]):
+    """Tasks by name: for one that is not there, the error has the name that was meant."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        meant = nearest(str(name), self)
+        way = "import the module that declares it" if meant is None else f"did you mean {meant!r}?"
+        raise KeyError(f"no task is named {name!r}; {way}")
 
 
 @without(_ELSEWHERE)
@@ -79,6 +98,7 @@ class Holdfast(Reach, Watched, Governed):
     as a context manager the app closes what it opened.
     """
 
+    @options_of("Holdfast")
     def __init__(
         self,
         url: str | None = None,
@@ -159,7 +179,7 @@ class Holdfast(Reach, Watched, Governed):
         self._watching = DeclaredWatching(loaded.sections)
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
-        self._tasks: dict[str, Task[..., Any]] = {}
+        self._tasks = _Tasks()
         self._declarations: dict[str, Declaration] = {}
         self._tasks_at: dict[str, DeclaredAt] = {}
         self._declarations_at: dict[str, DeclaredAt] = {}

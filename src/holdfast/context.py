@@ -31,7 +31,7 @@ from holdfast.durable.shelf import Shelf, Source
 from holdfast.durable.waiting import Waiting
 from holdfast.errors import ArgumentsError, ConfigurationError, LostClaimError
 from holdfast.life import Life
-from holdfast.spelling import options_of
+from holdfast.spelling import options_of, without
 
 __all__ = [
     "JOB_LOGGER",
@@ -160,6 +160,7 @@ def _is_amount(value: Any) -> bool:
 _LOGGER.addFilter(_clean)
 
 
+@without({"retry": "write `raise holdfast.Retry(delay=...)`"})
 class Context(Life, LongHandler):
     """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
 

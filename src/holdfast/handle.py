@@ -89,6 +89,8 @@ _ELSEWHERE = {
     "wait": "write handle.result(timeout=...)",
     "ready": "write handle.status()",
     "state": "write handle.status()",
+    "successful": 'write handle.status() == "completed"',
+    "failed": 'write handle.status() == "dead"',
     "revoke": "write handle.cancel()",
 }
 """What people write who come from other systems, and how it is written here."""

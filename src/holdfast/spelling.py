@@ -18,7 +18,7 @@ _ALIKE = 0.6
 
 
 _OTHER_WORDS = {
-    "retry": "backoff",
+    "retry": "max_attempts",
     "retry_delay": "backoff",
     "retries": "max_attempts",
     "max_retries": "max_attempts",
@@ -28,6 +28,7 @@ _OTHER_WORDS = {
     "expires": "start_within",
     "task_id": "job_id",
     "time_limit": "timeout",
+    "default_timeout": "timeout",
     "soft_time_limit": "timeout",
     "autoretry_for": "retry_on",
     "default_retry_delay": "backoff",
@@ -40,16 +41,57 @@ _OTHER_WORDS = {
 """What is called so elsewhere, and how here."""
 
 
-_OTHER_WAYS = {"bind": "a handler with a parameter `ctx: Context` receives the context of its job"}
+_OTHER_WAYS = {
+    "bind": "a handler with a parameter `ctx: Context` receives the context of its job",
+    "acks_late": "a job is acknowledged when its handler has ended, always;"
+    " a job of max_attempts=1 runs at most once",
+    "ignore_result": "results are kept with their jobs; @app.task(keep_result=...) says for how long",
+    "rate_limit": "there is no rate limit; `concurrency` limits how many of its jobs run at a time in one process,"
+    " app.semaphore how many in all",
+}
 """Options elsewhere for what needs none here."""
+
+_URL_FIRST = 'the URL of the store is the first argument, as in Holdfast("redis://localhost")'
+_RESULTS_THERE = "results are in the store, whose URL is the first argument"
+_WAYS_IN = {
+    "Holdfast": {
+        "broker": _URL_FIRST,
+        "broker_url": _URL_FIRST,
+        "backend": _RESULTS_THERE,
+        "result_backend": _RESULTS_THERE,
+        **dict.fromkeys(
+            ("max_attempts", "backoff", "queue", "priority", "schedule", "retry_on"),
+            "give it to the task: @app.task({}=...)",
+        ),
+    },
+    "Every": dict.fromkeys(("seconds", "minutes", "hours", "days"), "write Every(timedelta({}=5))"),
+}
+"""Likewise, of one place alone; `{}` is the option as it is called here."""
+
+NO_SIGNATURES = "a task has no signatures: enqueue the next job in the handler of the one before, or use ctx.step"
+
+OTHER_IMPORTS = {
+    **dict.fromkeys(("chain", "chord", "group", "signature"), NO_SIGNATURES),
+    "shared_task": "write @app.task, with an app that is made in a module of its own",
+    "Celery": "write `from holdfast import Holdfast`, and Holdfast(URL)",
+}
+"""What is imported elsewhere, and what is written here."""
 
 
 def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise ConfigurationError for the first name that is not known."""
     for name in given:
         if name not in known:
-            way = _OTHER_WAYS.get(name) or hint(name, known)
+            other = _OTHER_WORDS.get(name, name)
+            way = _WAYS_IN.get(where, {}).get(other, "").replace("{}", other)
+            way = way or _OTHER_WAYS.get(name) or hint(name, known)
             raise ConfigurationError(f"{where} has no option {name!r}; {way}")
+
+
+def option_meant(name: str, known: Collection[str]) -> str | None:
+    """Return the option that has this name here or elsewhere."""
+    other = _OTHER_WORDS.get(name, name)
+    return other if other in known else None
 
 
 def hint(name: str, known: Collection[str], written: Callable[[str], str] = str) -> str:
@@ -80,6 +122,12 @@ def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return checked
+
+
+def options_checked(kind: type[T]) -> type[T]:
+    """Let a class refuse options that it does not have."""
+    setattr(kind, "__init__", options_of(kind.__name__)(getattr(kind, "__init__")))  # noqa: B009, B010 - for mypy
+    return kind
 
 
 class _Absent:

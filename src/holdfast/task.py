@@ -24,7 +24,7 @@ from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any, sum_problems
-from holdfast.spelling import options_of, without
+from holdfast.spelling import NO_SIGNATURES, options_of, without
 from holdfast.store.refusals import in_doubt
 from holdfast.tracing.port import Tracing
 
@@ -41,9 +41,9 @@ BYTES_PER_CALL = 8_000_000
 """How many bytes of arguments are written in one transaction, more or less: a call has to end in time."""
 
 
+_OPTION_NAMES = tuple(inspect.signature(declare_options).parameters)
 _ENQUEUE = "write {}.enqueue(...), or in async code await {}.aenqueue(...)"
 _OPTIONS = "write {}.options(delay=..., queue=...).enqueue(...)"
-_NO_SIGNATURES = "a task has no signatures: enqueue the next job in the handler of the one before, or use ctx.step"
 _ELSEWHERE = {
     "delay": _ENQUEUE,
     "send": _ENQUEUE,
@@ -53,11 +53,12 @@ _ELSEWHERE = {
     "send_with_options": _OPTIONS,
     "configure": _OPTIONS,
     "enqueue_in": _OPTIONS,
+    "map": "write {}.enqueue_many({}.args(each) for each in ...)",
     "enqueue_at": "write {}.options(at=...).enqueue(...)",
     "apply": "write {}(...), which calls the function here",
     "retry": "write `raise holdfast.Retry(...)` in the handler",
     "request": "write holdfast.current_context() in the handler, or give it a parameter `ctx: Context`",
-    **dict.fromkeys(("s", "si", "signature", "subtask", "chunks", "starmap"), _NO_SIGNATURES),
+    **dict.fromkeys(("s", "si", "signature", "subtask", "chunks", "starmap"), NO_SIGNATURES),
 }
 """What people write who come from other systems, and how it is written here."""
 
@@ -76,7 +77,7 @@ class Task(Generic[P, R]):
         self.fn = fn
         self.name = name
         self.policy = policy
-        self.arguments = Arguments(fn, task=name, version=policy.version)
+        self.arguments = Arguments(fn, task=name, version=policy.version, options=_OPTION_NAMES)
         self._caller = caller
         self._plain: BoundTask[P, R] = BoundTask(self, Options(), caller)
         # Not functools.update_wrapper, which would let attributes of the function replace ours.

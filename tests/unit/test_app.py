@@ -365,6 +365,41 @@ def test_settings_are_checked_when_the_app_is_made():
 
 
 @pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("broker", r"the URL of the store is the first argument, as in Holdfast\(\"redis://localhost\"\)"),
+        ("backend", r"results are in the store, whose URL is the first argument"),
+        ("max_attempts", r"give it to the task: @app\.task\(max_attempts=\.\.\.\)"),
+        ("max_retries", r"give it to the task: @app\.task\(max_attempts=\.\.\.\)"),
+        ("backoff", r"give it to the task: @app\.task\(backoff=\.\.\.\)"),
+        ("queue", r"give it to the task: @app\.task\(queue=\.\.\.\)"),
+        ("time_out", r"did you mean timeout\?"),
+        ("concurency", r"did you mean concurrency\?"),
+        ("default_timeout", r"did you mean timeout\?"),
+        ("time_limit", r"did you mean timeout\?"),
+    ],
+)
+def test_an_option_that_an_app_does_not_have_is_refused_with_what_was_meant(option, said):
+    with pytest.raises(ConfigurationError, match=f"Holdfast has no option '{option}'; {said}"):
+        Holdfast("myapp", **{option: 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("chord", "a task has no signatures"),
+        ("chain", "use ctx.step"),
+        ("group", "a task has no signatures"),
+        ("shared_task", "@app.task"),
+        ("Celery", "from holdfast import Holdfast"),
+    ],
+)
+def test_an_import_of_what_other_systems_have_says_what_to_write_here(name, said):
+    with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'holdfast'; .*{said}"):
+        exec(f"from holdfast import {name}")
+
+
+@pytest.mark.parametrize(
     ("url", "path"),
     [
         ("sqlite:///jobs.db", "jobs.db"),

@@ -53,6 +53,11 @@ def test_a_context_knows_its_attempt():
     assert (ctx.attempt, ctx.max_attempts) == (3, 5)
 
 
+def test_a_retry_is_raised_and_no_method_of_the_context():
+    with pytest.raises(AttributeError, match=r"write `raise holdfast\.Retry\(delay=\.\.\.\)`"):
+        Context(claim(), Control()).retry(countdown=3)
+
+
 def test_a_context_knows_the_schedule_of_its_job():
     planned = datetime(2030, 1, 1, 2, tzinfo=UTC)
     note = {SCHEDULE_KEY: "nightly", PLANNED_KEY: planned.isoformat(), "customer": "7"}

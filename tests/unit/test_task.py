@@ -18,6 +18,7 @@ from holdfast import (
     Exponential,
     Holdfast,
     Linear,
+    Retry,
     State,
     Window,
     new_job_id,
@@ -278,7 +279,13 @@ def test_one_id_does_not_name_many_jobs(app, add):
         ({"timeout": 1e300}, "timeout must be at most a hundred years"),
         ({"backoff": "slow"}, "backoff must be a number of seconds or such as Exponential.*, not 'slow'"),
         ({"backoff": Linear}, "backoff must be a number of seconds or such as Exponential.*, not <class .*Linear"),
-        ({"retry": 5}, "has no option 'retry'; did you mean backoff"),
+        ({"retry": 5}, r"has no option 'retry'; did you mean max_attempts\?"),
+        ({"acks_late": True}, "a job is acknowledged when its handler has ended, always; .* max_attempts=1"),
+        (
+            {"ignore_result": True},
+            r"results are kept with their jobs; @app.task\(keep_result=...\) says for how long",
+        ),
+        ({"rate_limit": "10/m"}, "there is no rate limit; `concurrency` .* app.semaphore"),
         ({"backoff": -1}, "backoff base must be .* not -1"),
         ({"retry_on": ()}, "retry_on names no exception type; leave it out"),
         ({"retry_on": (int,)}, "retry_on must be an exception type"),
@@ -465,6 +472,7 @@ def test_what_is_like_it_and_can_be_a_task_is_none_the_less(app):
         ("send_with_options", "add.options(delay=..., queue=...).enqueue(...)"),
         ("s", "has no signatures"),
         ("retry", "raise holdfast.Retry"),
+        ("map", "add.enqueue_many(add.args(each) for each in ...)"),
     ],
 )
 def test_what_is_called_so_elsewhere_is_told_by_its_name_here(add, wrong, right, bound):
@@ -491,6 +499,56 @@ def test_what_an_app_and_a_handle_are_asked_for_elsewhere_is_told_too(app, add):
         app.task(bind=True)
     with pytest.raises(ConfigurationError, match="no option 'soft_time_limit'; did you mean timeout"):
         app.task(soft_time_limit=3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("delay", "delay"), ("countdown", "delay"), ("queue", "queue"), ("eta", "at"), ("retry", "max_attempts")],
+)
+def test_an_option_among_the_arguments_is_told_where_it_goes(app, add, wrong, right):
+    said = (
+        rf"add has no parameter '{wrong}'; it takes 'a', 'b'; did you mean add\.options\({right}=\.\.\.\)\.enqueue"
+    )
+    for task in (add, add.options(priority=1)):
+        with pytest.raises(ArgumentsError, match=said):
+            task.enqueue(1, b=2, **{wrong: 3})
+    assert stored(app) == ()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "right"),
+    [
+        ("add_periodic_task", "app.schedule(NAME, TASK, Every(...))"),
+        ("on_after_configure", "@app.task(schedule=...)"),
+        ("conf", "Holdfast(...)"),
+        ("AsyncResult", "app.handle(JOB_ID)"),
+        ("run", "`holdfast worker MODULE:APP`"),
+        ("enqueue", "TASK.enqueue(...)"),
+    ],
+)
+def test_what_an_app_has_elsewhere_is_told_by_its_name_here(app, attribute, right):
+    with pytest.raises(AttributeError) as raised:
+        getattr(app, attribute)
+    assert right in str(raised.value)
+
+
+def test_what_a_handle_and_a_retry_have_elsewhere_is_told_too(add):
+    handle = add.enqueue(1)
+    with pytest.raises(AttributeError, match=r"write handle\.status\(\) == \"completed\""):
+        handle.successful()
+    with pytest.raises(AttributeError, match=r"write handle\.status\(\) == \"dead\""):
+        handle.failed()
+    with pytest.raises(ConfigurationError, match=r"Retry has no option 'countdown'; did you mean delay\?"):
+        Retry(countdown=3)
+
+
+def test_an_unknown_task_is_a_key_error_with_the_name_that_was_meant(app, add):
+    assert app.tasks["add"] is add
+    with pytest.raises(KeyError, match=r"no task is named 'ad'; did you mean 'add'\?"):
+        app.tasks["ad"]
+    with pytest.raises(KeyError, match="no task is named 'send_report'; import the module that declares it"):
+        app.tasks["send_report"]
+    assert app.tasks.get("ad") is None
 
 
 def test_many_jobs_may_be_given_as_their_arguments_are_called(app, add):

@@ -8,7 +8,7 @@ them, and what would arrive changed is refused.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from holdfast.codec.signature import Known, resolve
 from holdfast.codec.types import ENCODER, MAX_BYTES, MOST_DIGITS, UNENCODABLE, UNREADABLE, one_line
 from holdfast.codec.upgrades import Upgrades
 from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError
+from holdfast.spelling import option_meant
 
 _WHERE = re.compile(r"(?P<what>.*) - at `\$\.(?P<name>\w+)(?P<inside>.*)`", re.DOTALL)
 _NOTHING = msgspec.Raw(b"{}")
@@ -40,11 +41,15 @@ _BY_NAME = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Arguments:
     """The arguments that one task takes: binds, checks, encodes and decodes them."""
 
-    def __init__(self, fn: Callable[..., Any], *, task: str, version: int = 1) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], *, task: str, version: int = 1, options: Collection[str] = ()
+    ) -> None:
+        """`options` are those of an enqueue, which are no arguments, and are often given among them."""
         self.task = task
         self.version = version
         self.upgrades = Upgrades(task, version)
         self._fn = fn
+        self._options = options
         self._head = b'{"v":%d,"args":' % version
         self._known: Known | None = None
         try:
@@ -80,9 +85,8 @@ class Arguments:
             return given
         if not known.names.issuperset(given):
             extra = given.keys() - known.names
-            raise ArgumentsError(
-                f"{self.task} has no parameter {_quoted(extra)}; it takes {_quoted(known.names) or 'nothing'}"
-            )
+            takes = f"it takes {_quoted(known.names) or 'nothing'}{self._options_meant(extra)}"
+            raise ArgumentsError(f"{self.task} has no parameter {_quoted(extra)}; {takes}")
         if not known.required <= given.keys():
             missing = [name for name in known.plain if name in known.required and name not in given]
             needs = ", ".join(map(repr, missing))
@@ -170,6 +174,13 @@ class Arguments:
         if doubled := given.keys() & kwargs.keys():
             raise ArgumentsError(f"{self.task} got {_quoted(doubled)} twice; pass it by position or by name")
         return {**given, **kwargs}
+
+    def _options_meant(self, extra: Iterable[str]) -> str:
+        """Return how to write the options of an enqueue that are given among the arguments."""
+        meant = ", ".join(
+            f"{option}=..." for each in sorted(extra) if (option := option_meant(each, self._options))
+        )
+        return f"; did you mean {self._fn.__name__}.options({meant}).enqueue(...)?" if meant else ""
 
     def _encode_apart(self, given: Mapping[str, Any], known: Known) -> bytes:
         """Return the payload with the secret arguments in a place of their own."""

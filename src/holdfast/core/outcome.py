@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from holdfast.spelling import options_checked
+
 
 class Outcome(BaseException):
     """How an attempt ended, said by the handler itself."""
@@ -21,6 +23,7 @@ class Success(Outcome):
     result: Any = None
 
 
+@options_checked
 @dataclass(eq=False)
 class Retry(Outcome):
     """Failed, charge an attempt and try again: after `delay`, or as the task's backoff says."""
@@ -29,6 +32,7 @@ class Retry(Outcome):
     delay: timedelta | float | None = None
 
 
+@options_checked
 @dataclass(eq=False)
 class Snooze(Outcome):
     """Not now: run again after `delay`, nothing charged."""

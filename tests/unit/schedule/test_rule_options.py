@@ -123,6 +123,7 @@ def test_blanks_do_not_make_another_rule():
         ),
         ({"jiter": 5}, "Every has no option 'jiter'; did you mean jitter?"),
         ({"anchord": True}, "Every has no option 'anchord'; did you mean anchored?"),
+        ({"minutes": 5}, "Every has no option 'minutes'; write Every(timedelta(minutes=5))"),
         ({"anchored": 1}, "anchored must be True or False, not 1"),
     ],
     ids=str,
