@@ -77,7 +77,7 @@ def test_a_thousand_failures_are_one_alert_with_counts_and_examples(harness: Har
     stage.round()
     assert stage.firing() == {
         "failure_rate": "task send: 91% of 1,100 attempts failed in the last 5 min",
-        "dead_letters": "task send: 1,000 jobs died in the last 5 min",
+        "dead_letters": "task send: 1,000 deaths of jobs in the last 5 min",
     }
     for alert in stage.board().firing:
         assert (alert.count, len(alert.examples)) == (1000, 5)
@@ -206,7 +206,7 @@ def test_deliveries_that_fail_break_no_rule_that_does_not_name_them(harness: Har
     counting.count(*[Move.DIE] * 20, queue=QUEUE, task=DELIVER, late=60.0)
     run_at_once(counting.publish())
     stage.round()
-    assert stage.firing() == {"untold": f"queue {QUEUE}: 20 jobs died in the last 5 min"}
+    assert stage.firing() == {"untold": f"queue {QUEUE}: 20 deaths of jobs in the last 5 min"}
 
 
 def test_a_budget_that_burns_too_fast(harness: Harness) -> None:

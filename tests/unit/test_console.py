@@ -119,7 +119,7 @@ CASES = [
         events.LimitChanged("worker", "", 8, 4, "the host is calm"),
         "worker 8 at a time instead of 4 (the host is calm)",
     ),
-    (events.StoreAway("database is locked"), "store away: database is locked; trying on"),
+    (events.StoreAway("database is locked"), "store away: database is locked; still trying"),
     (events.StoreBack(2.5), "store back after 2.5 s"),
     (
         events.DeadRemoved(1200, "keep_dead_for", 86_400.0),

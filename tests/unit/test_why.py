@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from holdfast.codec import Arguments
 from holdfast.core.job import Job, OnLate
 from holdfast.core.memo import FOR_EVER
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.core.vitals import Vitals
+from holdfast.errors import PayloadError
 from holdfast.schedule.closing import About, declare_hours
 from holdfast.schedule.window import Window
 from holdfast.store.protocol import Situation, Worker, WorkerInfo
@@ -432,6 +434,23 @@ class TestFinal:
 
     def test_a_handler_may_give_up(self):
         assert "its handler gave it up on attempt 1 of 3" in why(state=State.DEAD, attempt=1)
+
+    def test_arguments_that_do_not_fit_name_both_cures(self):
+        def send_email(to: str) -> str:
+            return to
+
+        with pytest.raises(PayloadError) as refused:
+            Arguments(send_email, task="send_email").decode(b'{"v":1,"args":{"too":"a"}}')
+        text = why(state=State.DEAD, attempt=1, error=f"holdfast.errors.PayloadError: {refused.value}")
+        assert "its arguments do not fit the task, so its handler was not called. Its last error: holdfast" in text
+        assert (
+            "Correct what enqueues it and enqueue it anew; or, where the parameters of the task have changed,"
+            in text
+        )
+        assert (
+            f"raise its version and declare an upgrade, and then `holdfast dead retry {JOB.id}` runs it again"
+            in text
+        )
 
     @pytest.mark.parametrize(
         ("reason", "words"),

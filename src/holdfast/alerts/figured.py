@@ -28,7 +28,7 @@ def dead_letters(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
     """Yield the tasks, or queues, of which jobs die."""
     for name, words, row in _groups(rule, looks, by_queue=False):
         if row.dead > (rule.above or 0.0):
-            says = f"{words}: {counted(row.dead, 'job')} died in the last {_back(rule)}"
+            says = f"{words}: {counted(row.dead, 'death')} of jobs in the last {_back(rule)}"
             yield Breach(rule, name, says, float(row.dead), row.dead)
 
 

@@ -8,6 +8,8 @@ from holdfast.alerts.added import add_rule, remove_rule
 from holdfast.alerts.checking import check_rule
 from holdfast.cli.alertview import rule_fields
 from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import say_failed
+from holdfast.cli.lookup import unknown_names
 from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json
 from holdfast.cli.ruleoptions import about_a_rule, counts_words, fitted, said_of_a_rule, written_of
@@ -42,6 +44,9 @@ def add_command(wanted: Wanted, /, name: str, *, check: str, **options: Any) -> 
     check_rule(rule, written_of(options))
     with wanted.store() as backend:
         added = run_errand(backend.run, add_rule(backend.verbs, rule))
+        doubt = unknown_names(backend, rule.queue, rule.task)
+    if doubt is not None:
+        say_failed(f"warning: {doubt}")
     if wanted.as_json:
         say_json(rule_fields(added, added=True))
     else:

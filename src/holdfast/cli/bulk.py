@@ -15,7 +15,7 @@ import click
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode, say_failed
-from holdfast.cli.lookup import find_job, pages
+from holdfast.cli.lookup import find_job, pages, unknown_names
 from holdfast.cli.output import say, say_json
 from holdfast.cli.progress import bulk_progress
 from holdfast.core.job import Job, JobAction
@@ -113,7 +113,12 @@ def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) 
     if not total:
         is_narrowed = deed.which != JobFilter(states=deed.which.states)
         nothing = f"No {deed.noun} matches." if is_narrowed else f"No {deed.noun}s."
-        say_json({"done": 0, "errors": []}) if wanted.as_json else say(nothing)
+        if wanted.as_json:
+            say_json({"done": 0, "errors": []})
+        elif doubt := unknown_names(backend, deed.which.queue, deed.which.task):
+            say(f"{nothing[:-1]}: {doubt}{'' if doubt.endswith('?') else '.'}")
+        else:
+            say(nothing)
         return
     if not yes:
         confirm(f"{deed.action.value.capitalize()} {counted(total, deed.noun)}?")

@@ -206,6 +206,8 @@ def _tell(meant: Meant, findings: list[Finding]) -> None:
     say_heading("Settings")
     rows = [(name, str(value), meant.loaded.where[name]) for name, value in _public_settings(meant.loaded).items()]
     say_table(rows, _SETTING_COLUMNS)
+    if meant.app is None:
+        say("An app may have settings of its own in its code: `holdfast doctor MODULE:APP` shows them.")
     if meant.app is not None and meant.app.tasks:
         say_heading("Tasks")
         say_table(list(meant.app.tasks.values()), _TASK_COLUMNS)

@@ -1,5 +1,6 @@
 """How a command fails: one readable line on stderr, an exit code that means something, a traceback on demand."""
 
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,25 @@ from holdfast.words import one_line
 DEBUG = "holdfast.debug"
 """The key, among what a context shares with its children, under which --debug is remembered."""
 
+
+_OTHER_COMMANDS = {
+    "retry": ("dead retry", "jobs retry"),
+    "requeue": ("dead retry", "jobs retry"),
+    "cancel": ("jobs cancel",),
+    "list": ("jobs list",),
+    "run": ("worker", "up"),
+    "start": ("worker", "up"),
+    "web": ("dashboard",),
+    "delete": ("dead discard", "jobs cancel"),
+    "purge": ("dead discard", "jobs cancel"),
+    "init": ("migrate",),
+}
+"""What is called so elsewhere, and how here."""
+
+_NO_COMMANDS = {
+    "beat": "Schedules need no process of their own: `holdfast worker` enqueues their jobs.",
+    "logs": "Workers write their log to stderr; `holdfast jobs show` has the error of a job.",
+}
 
 _SLIP = 0.7
 """From which likeness on, of 1, an option is a slip of another; dashes do not count."""
@@ -76,7 +96,10 @@ def _sentence(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, click.UsageError):
         help_of = error.ctx.command_path if error.ctx else "holdfast"
-        words = _no_such_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        if isinstance(error, click.NoSuchOption):
+            words = _no_such_option(error)
+        else:
+            words = _no_such_command(error) or error.format_message()
         return f"{words} (see `{help_of} --help`)"
     if isinstance(error, click.ClickException):
         return error.format_message()
@@ -92,6 +115,21 @@ def _no_such_option(error: click.NoSuchOption) -> str:
     known = {option.lstrip("-"): option for option in error.possibilities or ()}
     meant = nearest(error.option_name.lstrip("-"), known, _SLIP)
     return error.message if meant is None else f"{error.message} Did you mean '{known[meant]}'?"
+
+
+def _no_such_command(error: click.UsageError) -> str | None:
+    """Return what to say of a command that is not there: `restore`, which replaces the store, is never guessed."""
+    found = re.fullmatch(r"No such command '(.*)'\.", error.message, re.DOTALL)
+    if found is None or error.ctx is None or not isinstance(error.ctx.command, click.Group):
+        return None
+    name, group = found[1], error.ctx.command_path.partition(" ")[2]
+    meant = [path for path in _OTHER_COMMANDS.get(name, ()) if path.startswith(group)]
+    if not meant:
+        known = [each for each in error.ctx.command.list_commands(error.ctx) if each != "restore"]
+        meant = [f"{group} {each}".strip()] if (each := nearest(name, known, _SLIP)) else []
+    way = " or ".join(f"`holdfast {path}`" for path in meant)
+    told = f"Did you mean {way}?" if way else ""
+    return f"{error.message} {_NO_COMMANDS.get(name, told)}".rstrip()
 
 
 def _interrupted(error: BaseException) -> bool:

@@ -161,7 +161,10 @@ def cancel(
         if ids:
             act_on_each(wanted, backend, ids, _kill if kill else _cancel)
         elif not states:
-            raise wrong_usage(f"jobs can be cancelled while they are {', '.join(sorted(meant))}: name one of these")
+            dropped = "; dead jobs are dropped by `holdfast dead discard`" if State.DEAD in which.states else ""
+            raise wrong_usage(
+                f"jobs can be cancelled while they are {', '.join(sorted(meant))}: name one of these{dropped}"
+            )
         else:
             deed = Deed(JobAction.CANCEL, replace(which, states=states), "job", "cancelled", asked)
             act_on_selected(wanted, backend, deed, yes=yes)

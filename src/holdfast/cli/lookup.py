@@ -6,19 +6,25 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from holdfast.catalogue.book import read_catalogue
 from holdfast.cli.connection import Wanted
 from holdfast.core.job import Job
 from holdfast.core.record import Kind
 from holdfast.errors import JobNotFoundError
 from holdfast.ids import new_job_id
+from holdfast.spelling import nearest
 from holdfast.store.backend import Backend
 from holdfast.store.bulk import AT_ONCE
+from holdfast.store.errand import run_errand
 from holdfast.store.protocol import JobFilter
+from holdfast.words import one_line
 
 _SHORTEST_END = 6
 _PAGE = AT_ONCE
 _RECENT = 50_000
 """Among so many of the newest jobs an end is looked for."""
+_SEEN = 200
+"""Among so many of the newest jobs the names of tasks are looked for that no worker has published."""
 _FULL_LENGTH = len(new_job_id())
 
 
@@ -60,6 +66,23 @@ def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:
     while page := backend.run(backend.verbs.list_jobs(which)):
         yield page
         which = replace(which, before=page[-1].id)
+
+
+def unknown_names(backend: Backend, queue: str | None, task: str | None) -> str | None:
+    """Return which of these names nothing in the store has, as far as that is seen, with the one that was meant."""
+    view = run_errand(backend.run, read_catalogue(backend.verbs))
+    seen = backend.run(backend.verbs.list_jobs(JobFilter(limit=_SEEN)))
+    queues = {each.name for each in view.queues} | {each.name for each in backend.run(backend.verbs.queues())}
+    queues.update(*(each.info.queues or () for each in backend.run(backend.verbs.workers())))
+    tasks = {each.task.name for each in view.tasks} | {each.task for each in seen}
+    for kind, name, known in (("queue", queue, queues), ("task", task, tasks)):
+        if name is not None and name not in known:
+            if backend.run(backend.verbs.list_jobs(JobFilter(queue=queue, task=task, limit=1))):
+                return None
+            meant = nearest(name, known)
+            slip = "" if meant is None else f"; did you mean {one_line(meant)}?"
+            return f"no job and no worker knows a {kind} {name!r}{slip}"
+    return None
 
 
 def _ending_with(backend: Backend, end: str) -> Sequence[Job]:

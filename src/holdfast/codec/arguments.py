@@ -24,6 +24,9 @@ from holdfast.codec.upgrades import Upgrades
 from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError
 from holdfast.spelling import option_meant
 
+MISFIT = "the stored payload does not fit"
+"""How the error of arguments begins that do not fit the task."""
+
 _WHERE = re.compile(r"(?P<what>.*) - at `\$\.(?P<name>\w+)(?P<inside>.*)`", re.DOTALL)
 _NOTHING = msgspec.Raw(b"{}")
 
@@ -308,8 +311,8 @@ class Arguments:
 
     def _unreadable(self, problem: str) -> str:
         return (
-            f"the stored payload does not fit {self.task}: {problem};"
-            " raise the task's version when its parameters change"
+            f"{MISFIT} {self.task}: {problem}; correct what enqueues it, or, where the parameters of the task have"
+            " changed, raise its version and declare an upgrade"
         )
 
     # -- declaration ------------------------------------------------------------------------------------------

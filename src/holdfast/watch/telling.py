@@ -309,7 +309,7 @@ def _(event: events.DeadRemoved) -> Telling:
 
 @tell.register
 def _(event: events.StoreAway) -> Telling:
-    return Telling("⚠", BAD, f"store away: {one_line(event.error, _ERROR_LENGTH)}; trying on")
+    return Telling("⚠", BAD, f"store away: {one_line(event.error, _ERROR_LENGTH)}; still trying")
 
 
 @tell.register

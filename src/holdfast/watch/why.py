@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from holdfast.codec.arguments import MISFIT
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.job import Job, OnLate
 from holdfast.core.memo import is_for_ever, is_suspended, signal_name
@@ -270,10 +271,17 @@ def _dead(situation: Situation) -> Explanation:
     says = _finished("because.dead", situation, cause=_cause_of_death(job))
     if job.error:
         says = followed(says, Phrase("because.last_error", error=job.error.rstrip(".")))
-    return Explanation(Cause.DEAD, says, Phrase("remedy.dead", id=job.id))
+    return Explanation(Cause.DEAD, says, Phrase("remedy.misfit" if _is_misfit(job) else "remedy.dead", id=job.id))
+
+
+def _is_misfit(job: Job) -> bool:
+    """Tell whether a job is dead since its arguments do not fit its task."""
+    return job.error is not None and f"PayloadError: {MISFIT}" in job.error
 
 
 def _cause_of_death(job: Job) -> Phrase:
+    if _is_misfit(job):
+        return Phrase("because.misfit")
     if job.attempt >= job.max_attempts:
         return Phrase("because.all_failed", n=job.max_attempts)
     if job.group and job.crashes >= CRASHES_ALONE_LIMIT:

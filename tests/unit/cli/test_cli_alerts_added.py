@@ -57,6 +57,25 @@ def test_a_rule_is_added_listed_changed_silenced_and_removed(holdfast, told, mon
 
 
 @pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("about", "warned"),
+    [
+        (
+            ("--check", "queue_age", "--queue", "mial"),
+            "no job and no worker knows a queue 'mial'; did you mean mail?",
+        ),
+        (("--check", "failure_rate", "--task", "sned"), "no job and no worker knows a task 'sned'"),
+        (("--check", "queue_age", "--queue", "mail"), None),
+        (("--check", "failure_rate", "--task", "send_email"), None),
+    ],
+)
+def test_a_rule_about_a_name_that_nothing_has_is_added_with_a_warning(holdfast, about, warned):
+    added = holdfast("alerts", "add", "slow", *about, "--above", "50%" if "--task" in about else "5m")
+    assert added.exit_code == 0
+    assert added.stderr == ("" if warned is None else f"holdfast: warning: {warned}\n")
+
+
+@pytest.mark.usefixtures("told")
 def test_all_of_a_rule_can_be_said_as_it_is_added(holdfast):
     words = (
         *("--check", "failure_rate", "--task", "send", "--queue", "mail", "--above", "20%", "--over", "15m"),

@@ -1,6 +1,7 @@
 """`dead`: a person decides what becomes of the dead, and a careless one is asked first."""
 
 import json
+import re
 from collections import Counter
 from datetime import timedelta
 
@@ -139,6 +140,24 @@ class TestSelecting:
         assert dead
         for command in ("list", "retry", "discard"):
             assert holdfast("dead", command, "--error", "unheard of").stdout == "No dead job matches.\n"
+
+    @pytest.mark.parametrize(
+        ("args", "words"),
+        [
+            (("dead", "retry", "--task", "send_emai"), "knows a task 'send_emai'; did you mean send_email?"),
+            (("jobs", "cancel", "--queue", "mial"), "knows a queue 'mial'; did you mean mail?"),
+            (("jobs", "cancel", "--queue", "zzz"), "knows a queue 'zzz'."),
+        ],
+    )
+    def test_a_name_that_nothing_has_is_told_with_the_one_that_was_meant(self, world, holdfast, args, words):
+        world.dead()
+        said = holdfast(*args, "--yes").stdout
+        assert re.fullmatch(r"No (dead )?job matches: no job and no worker " + re.escape(words) + "\n", said)
+
+    def test_dead_jobs_are_discarded_and_not_cancelled(self, holdfast, dead):
+        assert dead
+        refused = holdfast("jobs", "cancel", "--state", "dead", "--yes")
+        assert_refused(refused, 2, "name one of these; dead jobs are dropped by `holdfast dead discard`")
 
     def test_a_taken_key_is_told_with_the_job_that_has_it_and_the_others_go_on(self, world, holdfast):
         kept = world.dead(key="order-42")

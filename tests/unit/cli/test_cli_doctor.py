@@ -291,6 +291,14 @@ class TestSettings:
         text = bare("doctor", "doctored:app").stdout
         assert {"HOLDFAST_CONCURRENCY", "holdfast.toml", "send", "mail"} <= set(text.split())
 
+    @pytest.mark.usefixtures("closed")
+    def test_without_an_app_it_is_said_that_these_are_not_its_settings(self, tmp_path, monkeypatch):
+        (tmp_path / "own_settings.py").write_text(APP)
+        monkeypatch.syspath_prepend(tmp_path)
+        says = "An app may have settings of its own in its code: `holdfast doctor MODULE:APP` shows them."
+        assert says in bare("doctor", "--url", "sqlite:///jobs.db").stdout
+        assert says not in bare("doctor", "own_settings:app").stdout
+
     def test_the_command_line_goes_before_the_app(self, closed, tmp_path, monkeypatch):
         (tmp_path / "elsewhere.py").write_text(APP.replace("jobs.db", "none.db"))
         monkeypatch.syspath_prepend(tmp_path)

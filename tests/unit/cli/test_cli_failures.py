@@ -158,6 +158,35 @@ class TestFailures:
     def test_wrong_usage_names_the_help(self, args):
         assert_refused(bare(*args), 2, "--help`")
 
+    @pytest.mark.parametrize(
+        ("args", "meant"),
+        [
+            (("retry",), "Did you mean `holdfast dead retry` or `holdfast jobs retry`?"),
+            (("requeue",), "Did you mean `holdfast dead retry` or `holdfast jobs retry`?"),
+            (("cancel",), "Did you mean `holdfast jobs cancel`?"),
+            (("list",), "Did you mean `holdfast jobs list`?"),
+            (("run",), "Did you mean `holdfast worker` or `holdfast up`?"),
+            (("start",), "Did you mean `holdfast worker` or `holdfast up`?"),
+            (("web",), "Did you mean `holdfast dashboard`?"),
+            (("purge",), "Did you mean `holdfast dead discard` or `holdfast jobs cancel`?"),
+            (("init",), "Did you mean `holdfast migrate`?"),
+            (("beat",), "Schedules need no process of their own: `holdfast worker` enqueues their jobs."),
+            (("logs",), "Workers write their log to stderr; `holdfast jobs show` has the error of a job."),
+            (("dead", "requeue"), "Did you mean `holdfast dead retry`?"),
+            (("dead", "delete"), "Did you mean `holdfast dead discard`?"),
+            (("jobs", "delete"), "Did you mean `holdfast jobs cancel`?"),
+            (("jobs", "shwo"), "Did you mean `holdfast jobs show`?"),
+            (("workr",), "Did you mean `holdfast worker`?"),
+        ],
+    )
+    def test_a_command_that_is_not_there_is_told_with_the_one_that_was_meant(self, args, meant):
+        result = bare(*args)
+        assert_refused(result, 2, f"No such command '{args[-1]}'. {meant} (see `")
+        assert "restore" not in result.stderr
+
+    def test_what_replaces_the_store_is_never_guessed(self):
+        assert_refused(bare("restor"), 2, "No such command 'restor'. (see `holdfast --help`)")
+
     def test_a_store_that_fails_half_way_still_tells_what_was_done(self, world, holdfast, monkeypatch):
         first, second = world.enqueue(), world.enqueue()
         find = bulk.find_job

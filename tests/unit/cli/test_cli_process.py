@@ -56,7 +56,7 @@ class TestAsAProcess:
     def test_a_misspelt_command_is_guessed(self):
         result = self.run("job")
         assert (result.returncode, result.stdout) == (2, "")
-        assert "Did you mean 'jobs'?" in result.stderr
+        assert "Did you mean `holdfast jobs`?" in result.stderr
 
     def test_an_error_is_one_line_and_its_exit_code(self, tmp_path):
         result = self.run("jobs", "list", cwd=tmp_path)

@@ -216,8 +216,16 @@ def test_what_a_server_may_say(world, code, kind, says):
 @pytest.mark.parametrize(
     ("words", "kind", "says"),
     [
-        ("FATAL:  the database system is starting up", StoreUnavailableError, "starting up or shutting down"),
-        ("FATAL:  sorry, too many clients already", StoreUnavailableError, "no connection to spare"),
+        (
+            "FATAL:  the database system is starting up",
+            StoreUnavailableError,
+            "starting up or shutting down; wait, then try again",
+        ),
+        (
+            "FATAL:  sorry, too many clients already",
+            StoreUnavailableError,
+            "no connection to spare: raise .*; then try again",
+        ),
         ("FATAL:  unsupported startup parameter: options", ConfigurationError, r"add \?pooler=transaction"),
         ("server does not support SSL, but SSL was required", StoreError, "sslmode"),
         ("FATAL:  no pg_hba.conf entry for host", StoreError, "pg_hba.conf does not let this user in"),

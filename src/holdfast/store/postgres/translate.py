@@ -95,7 +95,8 @@ def _of_a_code(code: str, address: Address) -> StoreError | None:
     if code in _REFUSED:
         return StoreError(f"{name} refuses: {_REFUSED[code]}")
     if code in _AWAY:
-        return StoreUnavailableError(f"{name} cannot be used now, {_AWAY[code]}; then try again")
+        then = "then " if ":" in _AWAY[code] else "wait, then "
+        return StoreUnavailableError(f"{name} cannot be used now, {_AWAY[code]}; {then}try again")
     if code in _ABSENT:
         return SchemaError(
             f"{name} lacks tables of this release in schema {schema}: run `holdfast migrate`, or give the right"
