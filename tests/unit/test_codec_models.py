@@ -27,7 +27,7 @@ from holdfast.codec import Arguments, Secret, decode_result
 from holdfast.core.job import Claim, ClaimRef
 from holdfast.core.outcome import Snooze, Success
 from holdfast.core.states import Move
-from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError
+from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
 from holdfast.policy import declare_policy
 from holdfast.worker.judge import Judge
 
@@ -242,6 +242,29 @@ def test_a_payload_without_marks_has_all_fields_set():
     """It was written by another release or by hand."""
     arrived = taking(Patch).decode(b'{"v":1,"args":{"value":{"name":"a","age":null,"gone":1}}}')["value"]
     assert arrived.model_fields_set == {"name", "age"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "remedy"),
+    [
+        (Patch, {"name": "x"}, "a Patch: Patch.model_validate(value)"),
+        (pydantic.HttpUrl, "https://example.com/", "a HttpUrl: HttpUrl(value)"),
+        (Rank, 1, "a Rank: Rank(value)"),
+        (date, "2030-01-02", "a date, or annotate {} with str"),
+        (set[int], [1], "a set, or annotate {} with list"),
+    ],
+)
+def test_plain_json_for_an_annotated_type_is_refused_with_how_to_make_it(annotation, value, remedy):
+    def demo(value: annotation) -> annotation:
+        return value
+
+    taken = Arguments(demo, task="demo")
+    with pytest.raises(ArgumentsError) as refused:
+        taken.encode((value,), {})
+    assert str(refused.value).endswith(f"; pass {remedy.format('the parameter')}")
+    with pytest.raises(ResultEncodingError) as refused:
+        taken.results.encode(value)
+    assert str(refused.value).endswith(f"; return {remedy.format('the return type')}")
 
 
 def test_a_model_in_a_set_that_would_lose_which_fields_were_set_is_refused():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from operator import eq
 from types import NoneType
 from typing import Any
@@ -17,6 +18,8 @@ from holdfast.codec.models import field_names, is_model, is_root_model
 _GONE = object()
 _NO_REFERENCES = 2
 """The version of marshal's format in which equal values are equal bytes: later ones have references."""
+
+_OF_JSON = frozenset({dict, list, str, int, float, bool})
 
 _ATOMS = frozenset({str, int, float, bool, NoneType, bytes, UUID, date, timedelta})
 """Types of which equal values are the same, with nothing inside."""
@@ -155,9 +158,24 @@ def changed(given: Any, received: Any, use: str, *, hidden: bool = False) -> str
         )
     elif isinstance(given, type(received)):
         remedy = f"{use} a plain {would}, or annotate {where} with {was}"
+    elif type(given) in _OF_JSON:
+        article = "an" if would[0] in "aeioAEIO" else "a"
+        remedy = f"{use} {article} {would}{_made_of_json(received) or f', or annotate {where} with {was}'}"
     else:
         remedy = f"annotate {where} with the type that you {use}, or {use} plain JSON values"
     return f"was given as {was} but would {verb} as {would}{shown}; {remedy}"
+
+
+def _made_of_json(received: Any) -> str:
+    """Return how a value of this type is made of a `value` that JSON has, where that is the same for all."""
+    kind = type(received)
+    if is_model(kind):
+        return f": {kind.__qualname__}.model_validate(value)"
+    return f": {kind.__qualname__}(value)" if isinstance(received, Enum) or _is_pydantics(kind) else ""
+
+
+def _is_pydantics(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in {"pydantic", "pydantic_core"}
 
 
 def leaves(value: Any) -> Iterator[Any]:
