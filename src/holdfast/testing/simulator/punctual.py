@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.job import NewJob
 from holdfast.testing.simulator.fleet import KILLED, Tree
 from holdfast.testing.simulator.world import World
-from holdfast.worker.timers import CHECK, SHORT_PATIENCE
+from holdfast.worker.timers import CHECK, PATIENCE, SHORT_PATIENCE
 
 LASTS = 20.0
 """Seconds for which jobs come."""
@@ -139,7 +139,8 @@ class FairWeather:
             may_be_late = WELL_KNOWN
         had_last_place = world.ledger.beside.get(job_id) == self._places - 1
         if had_last_place or world.store.found_no_place(job_id):
-            may_be_late += SHORT_PATIENCE + CHECK
+            was_due = any(claimed_at >= due_at for _, claimed_at in claims[:-1])
+            may_be_late += (PATIENCE if was_due else SHORT_PATIENCE) + CHECK
         if started_at - due_at > may_be_late:
             world.violate(f"{job_id} was late by {started_at - due_at:.3f} s, claimed {held_for:.3f} s before")
 

@@ -1,6 +1,7 @@
 """What happens in a world: jobs come, people interfere, things break; then all is calm and the checker looks."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -50,6 +51,7 @@ class Story:
         self.wishes: dict[str, Wish] = {}
         self.sent: dict[str, list[str]] = {}
         """The signals that each job was sent."""
+        self._sending = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._trees: list[Tree] = []
         self._settings = replace(
             SETTINGS,
@@ -117,7 +119,8 @@ class Story:
         sent = self.sent.setdefault(job_id, [])
         token = f"{len(sent):04}"
         sent.append(token)
-        await self._insist(lambda: self._world.store.signal(job_id, SIGNAL, token, msgspec.json.encode(token)))
+        async with self._sending[job_id]:  # of two that are under way at once nobody can say which is the first
+            await self._insist(lambda: self._world.store.signal(job_id, SIGNAL, token, msgspec.json.encode(token)))
 
     async def _insist(self, make: Callable[[], Verb[Any]]) -> None:
         """Call as a stubborn client does: again with the same id until there is an answer."""
