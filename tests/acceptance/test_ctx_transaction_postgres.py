@@ -15,7 +15,7 @@ from test_ctx_transaction import (  # noqa: F401 - the same tests, on another st
 
 from connections import KINDS
 
-pytestmark = pytest.mark.timeout(1_200 if PROVE else 120)
+pytestmark = pytest.mark.timeout(1_200 if PROVE else 300)
 
 
 @pytest.fixture
