@@ -13,8 +13,7 @@ NAP = sizes(short=4, full=9)
 """Long enough to stop a worker meanwhile, and within the ten seconds that a worker claims ahead."""
 GRACE = 2
 SOON = 20
-"""Seconds in which what happens at once has happened, on a slow machine too, and what waits for a job or a grace has
-not."""
+"""Seconds in which what happens at once has happened, on a slow machine too, and what waits for a job has not."""
 
 
 @pytest.fixture
