@@ -266,6 +266,27 @@ class Story:
         await asyncio.sleep(PROBE_WITHIN)
         if len(self._world.ledger.starts.get("probe-order", ())) <= 1:
             self._world.violate(f"probe-order did not go on within {PROBE_WITHIN} s of its signal")
+        await self._probe_a_signal_between()
+
+    async def _probe_a_signal_between(self) -> None:
+        """Send a signal when its job has begun to wait and is not suspended yet: it must not be missed."""
+        waits = {"kind": "ok", "signals": 1, "timeout": None, "seconds": 0}
+        wish = self.wishes["probe-between"] = make_wish("order", "probe-between", "order", waits)
+        await self._world.call(self._world.store.enqueue((wish.job,)))
+        give_up_at = self._world.clock.boot() + PROBE_WITHIN
+        while not self._waits("probe-between") and self._world.clock.boot() < give_up_at:  # noqa: ASYNC110
+            await asyncio.sleep(0.0001)
+        self.sent["probe-between"] = ["0000"]
+        signal = self._world.store.signal("probe-between", SIGNAL, "0000", msgspec.json.encode("0000"))
+        self._world.store.apply(signal)
+        for tone in signal.tones:
+            self._world.bell.ring(tone)
+        await asyncio.sleep(SUSPENDED_WITHIN)
+        if len(self._world.ledger.starts.get("probe-between", ())) <= 1:
+            self._world.violate(f"probe-between did not go on within {SUSPENDED_WITHIN} s of its signal")
+
+    def _waits(self, job_id: str) -> bool:
+        return any(name.startswith("wait:") for name in self._world.store.look(job_id).memos)
 
     async def _enqueue_probe(self, wish: Wish) -> None:
         self.wishes[wish.job.id] = wish
