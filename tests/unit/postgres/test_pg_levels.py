@@ -174,13 +174,13 @@ class TestComingBack:
 class Storm:
     """Processes that enqueue into queues which come and go, and claim, while levels are forgotten all the time.
 
-    The clock moves while no enqueue is on its way: so nothing depends on the pace of the machine. Transactions of
-    users stay open while it moves.
+    The clock moves while no enqueue is on its way and some have come since it moved last: so nothing depends on
+    the pace of the machine. Transactions of users stay open while it moves.
     """
 
     def __init__(self, crossing, url, seed):
         self.crossing, self.url, self.seed = crossing, url, seed
-        self.now, self.enqueues, self.moving = 0.0, 0, threading.Condition()
+        self.now, self.enqueues, self.came, self.moving = 0.0, 0, 0, threading.Condition()
         self.is_over, self.is_all = threading.Event(), threading.Event()
         self.accepted, self.claimed = [], []
         self.gone = Counter()
@@ -195,7 +195,8 @@ class Storm:
 
     def move_clock(self):
         with self.moving:
-            self.moving.wait_for(lambda: not self.enqueues)
+            assert self.moving.wait_for(lambda: not self.enqueues and self.came > 1, LONG), "nobody enqueues"
+            self.came = 0
             self.now += levels.REMEMBERED_FOR / 2
             self.crossing.clock.advance(levels.REMEMBERED_FOR / 2)
 
@@ -208,6 +209,7 @@ class Storm:
         finally:
             with self.moving:
                 self.enqueues -= 1
+                self.came += 1
                 self.moving.notify()
 
     def enqueue(self, number):
