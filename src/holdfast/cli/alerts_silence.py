@@ -1,6 +1,5 @@
 """`holdfast alerts silence`, `unsilence`, `ack` and `unack`: what people say about alerts."""
 
-import getpass
 from datetime import timedelta
 
 import click
@@ -18,6 +17,7 @@ from holdfast.alerts.board import (
 from holdfast.alerts.defaults import DEFAULT_RULES
 from holdfast.alerts.standing import Board
 from holdfast.cli.alerts_subjects import subject_doubt
+from holdfast.cli.confirming import person
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import say_failed
 from holdfast.cli.options import examples
@@ -52,9 +52,7 @@ def silence(wanted: Wanted, rule: str | None, *, subject: str | None, length: ti
     with wanted.store() as backend:
         board = run_errand(backend.run, read_board(backend.verbs))
         named = None if rule is None else _rule(rule, board)
-        made = run_errand(
-            backend.run, add_silence(backend.verbs, rule, subject, length, why=why, by=getpass.getuser())
-        )
+        made = run_errand(backend.run, add_silence(backend.verbs, rule, subject, length, why=why, by=person()))
         doubt = None if subject is None else subject_doubt(backend, board, named, subject)
         now = backend.run(ask_time(backend.verbs)).now
     if doubt is not None:
@@ -100,7 +98,7 @@ def ack(wanted: Wanted, alert_id: str) -> None:
     ID is that of `holdfast alerts list`, or the end of it.
     """
     with wanted.store() as backend:
-        alert = run_errand(backend.run, acknowledge(backend.verbs, alert_id, getpass.getuser()))
+        alert = run_errand(backend.run, acknowledge(backend.verbs, alert_id, person()))
     if wanted.as_json:
         say_json(alert)
     else:

@@ -4,7 +4,6 @@ What went wrong with one is said, and does not stop the others. An act on many i
 interrupted, and is written down in the audit.
 """
 
-import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -12,7 +11,7 @@ from uuid import uuid4
 
 import click
 
-from holdfast.cli.confirming import confirm
+from holdfast.cli.confirming import confirm, person
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.lookup import find_job, pages, unknown_names
@@ -127,7 +126,7 @@ def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) 
     def note(after: Phrase) -> None:
         what = {"action": deed.action.value, **deed.asked}
         before = str(Phrase("noted.jobs", n=total))
-        entry = Entry(at, getpass.getuser(), "jobs.bulk", what, before, str(after), by="command line", id=number)
+        entry = Entry(at, person(), "jobs.bulk", what, before, str(after), by="command line", id=number)
         run_errand(backend.run, write_down(backend.verbs, entry))
 
     note(Phrase("noted.begun", so_far=_told(changes)))

@@ -1,4 +1,7 @@
-"""Asking a person before something that cannot be undone."""
+"""Asking a person before something that cannot be undone, and who that is."""
+
+import getpass
+import os
 
 import click
 
@@ -16,3 +19,11 @@ def confirm(question: str) -> None:
     if not agreed:
         say_failed("nothing was done")
         raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def person() -> str:
+    """Return who runs this command: a name, or a number where the user of a container has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

@@ -1,6 +1,7 @@
 """`dead`: a person decides what becomes of the dead, and a careless one is asked first."""
 
 import json
+import os
 import re
 from collections import Counter
 from datetime import timedelta
@@ -215,6 +216,16 @@ class TestSelecting:
         assert calls["list_jobs"] == 4, "three pages, and an empty one"
         assert {world.state(job_id) for job_id in ids} == {State.READY}
         assert world.state(later[0]) is State.DEAD
+
+    def test_a_user_without_a_name_is_told_by_number(self, world, holdfast, monkeypatch):
+        """A container may run as a number that no user of it has."""
+        for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(os, "getuid", lambda: 54_321)
+        world.dead()
+        assert holdfast("dead", "retry", "--all", "--yes").stdout == "1 dead job was requeued.\n"
+        (entry,) = run_errand(world.backend.run, read_trail(world.verbs)).entries
+        assert entry.who == "uid 54321"
 
     def test_an_interruption_says_how_many_are_done_here_and_in_the_audit(self, world, holdfast, monkeypatch):
         monkeypatch.setattr(lookup, "_PAGE", 2)
