@@ -5,8 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.job import Ending
+from holdfast.core.job import Ending, JobAction
 from holdfast.core.states import Move, State
+from holdfast.errors import ConfigurationError
+from holdfast.store.bulk import Changes, change_many
+from holdfast.store.errand import run_errand
 from holdfast.store.postgres import forgetting_verbs as of_postgres
 from holdfast.store.protocol import JobFilter
 from holdfast.store.redis import supervision_verbs as of_redis
@@ -38,3 +41,13 @@ def test_dead_jobs_that_stay_do_not_keep_others_for_ever(harness: Harness, monke
     young = [harness.place(State.DEAD).job_id for _ in range(12)]
     assert sum(harness.run(harness.verbs.forget_dead(age, 10)) for _ in range(4)) == 3
     assert {job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))} == {*slow, *young}
+
+
+def test_a_new_time_has_to_be_said(harness: Harness) -> None:
+    """Without one no job is changed, and no time does not mean another action."""
+    job_id, at = harness.enqueue(), harness.clock.now() + timedelta(hours=1)
+    with pytest.raises(ConfigurationError, match="say when"):
+        run_errand(harness.backend.run, change_many(harness.verbs, Changes(), JobAction.RESCHEDULE, [job_id]))
+    assert harness.job(job_id).state is State.READY
+    harness.run(harness.verbs.change_jobs(JobAction.RESCHEDULE, [job_id], at))
+    assert harness.job(job_id).run_at == at

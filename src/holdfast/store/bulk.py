@@ -43,6 +43,8 @@ def change_many(
     verbs: Store, changes: Changes, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
 ) -> Verbs[None]:
     """Do something to jobs, at most AT_ONCE of them, and add to `changes` what became of each."""
+    if action is JobAction.RESCHEDULE and run_at is None:
+        raise ConfigurationError("say when the jobs are to run")
     changed: frozenset[str] = yield verbs.change_jobs(action, job_ids, run_at)
     changes.done += len(changed)
     for job_id in job_ids:
@@ -67,6 +69,6 @@ def _alone(verbs: Store, action: JobAction, job_id: str, run_at: datetime | None
             return verbs.cancel(job_id)
         case JobAction.DISCARD:
             return verbs.discard(job_id)
-        case JobAction.RESCHEDULE if run_at is not None:
+        case JobAction.RESCHEDULE:
+            assert run_at is not None  # else it was refused
             return verbs.reschedule(job_id, run_at)
-    raise ConfigurationError("say when the jobs are to run")

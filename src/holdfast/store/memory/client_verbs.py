@@ -180,11 +180,11 @@ class ClientVerbs(Tables):
                 self._requeue(job_id)
             elif action is JobAction.DISCARD:
                 self._discard(self._dead(job_id))
-            elif run_at is not None:
-                self._reschedule(job_id, run_at)
-            else:
+            elif action is JobAction.CANCEL:
                 row = self._job(job_id)
                 return row.after is None and self._cancel(row) is not Cancellation.TOO_LATE
+            elif run_at is not None:
+                self._reschedule(job_id, run_at)
         except (JobNotFoundError, JobStateError, KeyTakenError):
             return False
         return True
