@@ -7,7 +7,7 @@ import pytest
 
 from alert_rounds import Stage
 from figures_stage import Stage as Counting
-from holdfast.alerts import looks
+from holdfast.alerts import checks, looks
 from holdfast.alerts.delivery import DELIVER, QUEUE
 from holdfast.alerts.keeper import Keeper
 from holdfast.alerts.scout import Here
@@ -148,6 +148,23 @@ def test_dead_jobs_that_will_soon_be_removed_for_their_age_are_told(harness: Har
     harness.run(harness.verbs.requeue(old))
     stage.round()
     assert "dead_backlog" not in stage.firing()
+
+
+def test_of_many_dead_jobs_that_will_be_removed_the_first_may_go_earlier_than_those_seen(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest are looked at, and the oldest go first: here in 3 h, and the older one of those seen in 13 h."""
+    for module in (looks, checks):
+        monkeypatch.setattr(module, "GOING_SEEN", 2)
+    stage = Stage(harness, keep_dead_for=100 * 86_400.0)
+    for _ in range(3):
+        harness.place(State.DEAD, id=first_id_at(harness.clock.now()))
+        harness.clock.advance(36_000)
+    harness.clock.advance(99 * 86_400 - 9 * 3600)
+    stage.round()
+    assert stage.firing()["dead_backlog"].startswith(
+        "2 dead jobs or more will soon be removed, the first within 13 h (keep_dead_for)"
+    )
 
 
 def test_attempts_that_fail_are_not_counted_as_jobs(harness: Harness) -> None:

@@ -106,9 +106,11 @@ def _dead_backlog(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
         first = dead.going[0].finished_at or looks.now
         left = max(first + dead.keep_for - looks.now, timedelta())
         number = len(dead.going)
-        many = f"{number:,} dead jobs or more" if number == GOING_SEEN else counted(number, "dead job")
+        many, when = counted(number, "dead job"), "in"
+        if number == GOING_SEEN:  # the newest; the first to go may be older
+            many, when = f"{number:,} dead jobs or more", "within"
         says = (
-            f"{many} will soon be removed, the first in {span(left)} (keep_dead_for):"
+            f"{many} will soon be removed, the first {when} {span(left)} (keep_dead_for):"
             f" retry, copy or discard {'it' if number == 1 else 'them'}"
         )
         examples = tuple(
