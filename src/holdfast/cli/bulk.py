@@ -136,7 +136,10 @@ def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) 
                 ids = page[: total - changes.seen]
                 if not ids:
                     break
-                run_errand(backend.run, change_many(backend.verbs, changes, deed.action, ids))
+                seen = backend.run(backend.verbs.glance(ids))
+                meant = [each for each in ids if each in seen and seen[each].state in deed.which.states]
+                changes.passed_over += len(ids) - len(meant)
+                run_errand(backend.run, change_many(backend.verbs, changes, deed.action, meant))
                 step(len(ids))
     finally:  # what was done before the store failed, or this was interrupted, is still told
         _say_done(wanted, deed, changes, total)

@@ -13,7 +13,7 @@ from cli_world import answer, assert_refused
 from holdfast.cli import bulk, lookup
 from holdfast.cli.connection import Wanted
 from holdfast.core.job import Failure, JobAction
-from holdfast.core.states import State
+from holdfast.core.states import Move, State
 from holdfast.dashboard.audit.trail import read_trail
 from holdfast.store.errand import run_errand
 from holdfast.store.protocol import JobFilter
@@ -97,6 +97,22 @@ class TestDead:
         world.do(world.verbs.requeue(theirs))
         assert answer(holdfast("dead", "retry", "--all", "--yes", "--json")) == {"done": 1, "errors": []}
         assert world.state(mine) is State.READY
+
+    def test_one_retried_by_someone_else_while_a_person_decides_keeps_its_time(self, world, monkeypatch):
+        """It has failed again since, and waits for its backoff: it is not one of the dead jobs that were counted."""
+        mine, theirs = world.dead(), world.dead()
+
+        def decide(_):
+            world.do(world.verbs.requeue(theirs))
+            world.end(theirs, Move.RETRY, delay=timedelta(hours=1))
+
+        monkeypatch.setattr(bulk, "confirm", decide)
+        which = JobFilter(states=(State.DEAD,), task="send_email")
+        deed = bulk.Deed(JobAction.RETRY, which, "dead job", "requeued", {})
+        bulk.act_on_selected(Wanted(as_json=True), world.backend, deed, yes=False)
+        assert (world.state(mine), world.state(theirs)) == (State.READY, State.SCHEDULED)
+        (entry,) = run_errand(world.backend.run, read_trail(world.verbs)).entries
+        assert entry.after == "1 done, 0 failed, 1 passed over"
 
     @pytest.mark.parametrize(
         "args", [(), ("--all", "some-id"), ("--task", "send_email", "some-id"), ("--error", "x", "some-id")]
