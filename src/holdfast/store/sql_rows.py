@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.core.crash import group_limit
-from holdfast.core.job import Attempt, Job, OnLate, Progress
+from holdfast.core.job import Attempt, Job, JobAction, OnLate, Progress
 from holdfast.core.record import Decision, Fire, FireCause, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.protocol import WorkerInfo
@@ -14,6 +14,14 @@ from holdfast.store.times import from_micros, from_micros_or_none, span_from_mic
 from holdfast.store.unreadable import DAMAGES, unreadable_job
 
 Row = Sequence[Any]
+
+MANY = {
+    JobAction.RETRY: ("revive_many", "make_many_due"),
+    JobAction.CANCEL: ("ask_many_to_cancel", "withdraw_many"),
+    JobAction.DISCARD: ("discard_many",),
+    JobAction.RESCHEDULE: ("reschedule_many",),
+}
+"""The statements that do something to many jobs; each tells to which."""
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 """Shared by all that have none."""

@@ -15,18 +15,11 @@ from holdfast.store.postgres.keys import give_key, holder_of, holders_of, lock_k
 from holdfast.store.postgres.verbs import is_id
 from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts, withdraw
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
+from holdfast.store.sql_rows import MANY
 from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, verb
 
 T = TypeVar("T")
-
-_MANY = {
-    JobAction.RETRY: ("revive_many", "make_many_due"),
-    JobAction.CANCEL: ("ask_many_to_cancel", "withdraw_many"),
-    JobAction.DISCARD: ("discard_many",),
-    JobAction.RESCHEDULE: ("reschedule_many",),
-}
-"""The statements that do something to many jobs; each tells to which."""
 
 _LOOKS = 10
 """How often a job is looked up that moves while someone acts upon it. Each time another was quicker."""
@@ -69,7 +62,7 @@ class ClientVerbs(EnqueueVerbs):
         if action is JobAction.RETRY:
             yield from self._take_keys_again(jobs)
         changed: set[str] = set()
-        for name in _MANY[action]:
+        for name in MANY[action]:
             what = (now, jobs) if run_at is None else (now, jobs, to_micros(run_at))
             changed.update(job_id for (job_id,) in (yield Query(self._sql[name], what)))
         return frozenset(changed)

@@ -8,20 +8,13 @@ from holdfast.core.job import Cancellation, JobAction, NewJob
 from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
+from holdfast.store.sql_rows import MANY
 from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import state_of
 from holdfast.store.sqlite.verbs import to_json
 from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb
-
-_MANY = {
-    JobAction.RETRY: ("revive_many", "make_many_due"),
-    JobAction.CANCEL: ("ask_many_to_cancel", "cancel_many"),
-    JobAction.DISCARD: ("discard_many",),
-    JobAction.RESCHEDULE: ("reschedule_many",),
-}
-"""The statements that do something to many jobs; each tells to which."""
 
 
 class _Found(NamedTuple):
@@ -84,7 +77,7 @@ class ClientVerbs(EnqueueVerbs):
                 if (yield from holder_of(self._sql, task, key, now)) is None:
                     yield Command(self._sql["give_key"], (task, key, job_id))
         changed: set[str] = set()
-        for name in _MANY[action]:
+        for name in MANY[action]:
             what = (jobs, now) if run_at is None else (jobs, now, to_micros(run_at))
             changed.update(job_id for (job_id,) in (yield Query(self._sql[name], what)))
         return frozenset(changed)

@@ -133,7 +133,7 @@ UPDATE holdfast_job SET state = {ready}, run_at = :now, reason = NULL
 WHERE {among} AND +state = {scheduled} AND +run_at > :now
 RETURNING id;
 
--- name: cancel_many
+-- name: withdraw_many
 -- takes: jobs, now
 -- End jobs that nobody has claimed, but for those that are to replace a claimed one.
 UPDATE holdfast_job SET state = {cancelled}, reason = {requested}, finished_at = :now
