@@ -116,7 +116,7 @@ class Shelf:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
         return Kept(name, str(place), size, sha256, datetime.now(UTC))
 
     def drop(self, kept: Kept) -> None:
@@ -204,10 +204,11 @@ def _make_folder(folder: Path) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):
             each.mkdir(FOLDER_MODE)
-        _sync_folder(each.parent)
+        sync_folder(each.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder stay."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from holdfast.clock import Clock
 from holdfast.core.states import State
+from holdfast.durable.shelf import sync_folder
 from holdfast.errors import ConfigurationError, SchemaError, StoreError, StoreUnavailableError
 from holdfast.store.door import Counts, Progress
 from holdfast.store.identity import identity_of
@@ -72,7 +73,8 @@ class SqliteCopies:
         finally:
             for end in ("", "-journal"):
                 Path(f"{part}{end}").unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        with suppress(OSError):  # not every system can
+            sync_folder(target.parent)
         return self.count(target)
 
     def restore(self, copy: Path, progress: Progress) -> None:
@@ -149,12 +151,3 @@ def _told(progress: Progress, path: Path) -> Callable[[int, int, int], None]:
         progress(total - left, total)
 
     return tell
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every system can
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
