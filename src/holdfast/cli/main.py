@@ -60,7 +60,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class _ByName(UserDict[str, click.Command]):
-    """The commands. Each is in the file of its name, and loaded when it is asked for.
+    """The commands. Each is in the file of its name, but `restore`, and loaded when it is asked for.
 
     To load all of them takes longer than most of them run.
     """
@@ -77,7 +77,8 @@ class _ByName(UserDict[str, click.Command]):
     def __missing__(self, name: str) -> click.Command:
         if name not in _COMMANDS:
             raise KeyError(name)
-        self.data[name] = getattr(import_module(f"holdfast.cli.{name}"), name)
+        file = "backup" if name == "restore" else name
+        self.data[name] = getattr(import_module(f"holdfast.cli.{file}"), name)
         return self.data[name]
 
 
