@@ -276,9 +276,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
                 while (left := deadline.left) > 0:
                     if await way.ended(watch, min(left, LONGEST_SLEEP)):
                         return watch.outcome()
-                    if (
-                        attempt is not None and not noted
-                    ):  # a handler waits: its own worker may have to run that job
+                    if attempt is not None and not noted:  # its own worker may have to run that job
                         noted = True
                         attempt.wait_begins(self.id)
             finally:

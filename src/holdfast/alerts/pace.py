@@ -8,12 +8,7 @@ from holdfast.alerts.looks import FIGURED
 from holdfast.core.alert import AlertRule, Check
 from holdfast.store.protocol import BeatAnswer
 
-FULL = frozenset(
-    {
-        *(Check.WORKER_SILENT, Check.QUEUE_AGE, Check.TASK_UNKNOWN, Check.STORE_SLOW, Check.JOB_TOO_LONG),
-        *FIGURED,
-    }
-)
+FULL = FIGURED | {Check.WORKER_SILENT, Check.QUEUE_AGE, Check.TASK_UNKNOWN, Check.STORE_SLOW, Check.JOB_TOO_LONG}
 """What every full round looks at."""
 
 SCHEDULES = frozenset({Check.SCHEDULE_MISSED, Check.SCHEDULE_LATE})

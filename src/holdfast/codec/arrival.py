@@ -63,9 +63,7 @@ def _widened(given: Any, received: Any) -> bool:
 
 def _same_items(given: Sequence[Any], received: Sequence[Any]) -> bool:
     kinds = list(map(type, given))
-    if kinds == list(map(type, received)) and _ATOMS.issuperset(
-        kinds
-    ):  # mostly so, and quick also where it is long
+    if kinds == list(map(type, received)) and _ATOMS.issuperset(kinds):  # quick, where there are many
         return all(map(eq, given, received))
     return len(given) == len(received) and all(map(survives, given, received))
 

@@ -5,15 +5,13 @@ Only what handlers do is heard, unless the host asks for more. Its own log is le
 
 import asyncio
 import faulthandler
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from holdfast.child.excepthooks import hear_left_behind, hear_loop, hear_strays
 from holdfast.worker.logtail import keep_log_tails_quietly
-from holdfast.worker.stray import Lines, Strays
-from holdfast.worker.whose import Whose
+from holdfast.worker.stray import Strays
 
 
 class Presence:
@@ -45,18 +43,10 @@ class Presence:
             if former is not None:
                 former.close()
 
-    def heard(
-        self,
-        error: BaseException,
-        about: Callable[[], Mapping[str, str]],
-        whose: Callable[[], Whose | None],
-        *,
-        lines: Lines | None = None,
-        trace: Callable[[], str] | None = None,
-    ) -> bool:
-        """Hear of an exception; tell whether it will be told."""
+    def heard(self, *told: Any, **more: Any) -> bool:
+        """Hear of an exception as `Strays` does; tell whether it will be told."""
         strays = self.strays
-        return strays is not None and strays.heard(error, about, whose, lines=lines, trace=trace)
+        return strays is not None and strays.heard(*told, **more)
 
     def end(self) -> None:
         """Put the hooks back."""

@@ -231,14 +231,12 @@ class Supervisor:
         if child is None:
             return
         try:
-            killed, why = (
-                await child.kill_job(ref, KILLED_WITHIN),
-                "runs in the process of its worker, beside others",
-            )
+            if await child.kill_job(ref, KILLED_WITHIN):
+                return
+            why = "runs in the process of its worker, beside others"
         except TimeoutError:
-            killed, why = False, f"cannot be killed: its worker has not answered for {KILLED_WITHIN:g} s"
-        if not killed:
-            raise RefusedError(f"it {why}; `holdfast workers recycle --job {ref.job_id}` replaces that process")
+            why = f"cannot be killed: its worker has not answered for {KILLED_WITHIN:g} s"
+        raise RefusedError(f"it {why}; `holdfast workers recycle --job {ref.job_id}` replaces that process")
 
     async def _dump(self, order: Order) -> None:
         """Take a picture of a living child, in an incident that has the id of the order."""

@@ -99,7 +99,7 @@ class TestDead:
         assert world.state(mine) is State.READY
 
     def test_one_retried_by_someone_else_while_a_person_decides_keeps_its_time(self, world, monkeypatch):
-        """It has failed again since, and waits for its backoff: it is not one of the dead jobs that were counted."""
+        """It has failed again since, and waits for its backoff: it is none of the dead jobs that were counted."""
         mine, theirs = world.dead(), world.dead()
 
         def decide(_):
