@@ -15,16 +15,7 @@ from holdfast.store.postgres.pages import LONGEST_PAGE, end_parameters_of, param
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.postgres.rows import to_glance, to_worker
 from holdfast.store.postgres.verbs import is_id
-from holdfast.store.protocol import (
-    JobFilter,
-    JobPage,
-    Queue,
-    QueueAge,
-    QueueAges,
-    Situation,
-    UnknownAge,
-    Worker,
-)
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
 from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt, to_job
 from holdfast.store.times import from_micros, from_micros_or_none

@@ -6,16 +6,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, NO_TASK, Attempt, Glance, Job
 from holdfast.core.states import Move, State
 from holdfast.store.looking import UNKNOWN_LOOKED_AT
-from holdfast.store.protocol import (
-    JobFilter,
-    JobPage,
-    Queue,
-    QueueAge,
-    QueueAges,
-    Situation,
-    UnknownAge,
-    Worker,
-)
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
 from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt
 from holdfast.store.sqlite.pages import MOST_SORTED, end_parameters_of, parameters_of, walk_of
