@@ -1,4 +1,4 @@
-# Holdfast. Every target makes its own virtual environment when there is none, so each works first and alone.
+# Standfast. Every target makes its own virtual environment when there is none, so each works first and alone.
 #
 # .venv/.installed is the stamp: it is older than pyproject.toml when something has to be installed again.
 
@@ -42,10 +42,10 @@ lint: $(STAMP) ## check style, format and types
 
 prove: $(STAMP) ## run tests at full size: make prove NAME=kill
 	@test -n "$(NAME)" || { echo 'make: say which, as in: make prove NAME=kill' >&2; exit 2; }
-	HOLDFAST_PROVE=1 $(BIN)/python -m pytest tests -k "$(NAME)" -v --timeout 3600 $(ARGS)
+	STANDFAST_PROVE=1 $(BIN)/python -m pytest tests -k "$(NAME)" -v --timeout 3600 $(ARGS)
 
 simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=2000
-	$(BIN)/python -m holdfast.testing.simulator --seeds $(SEEDS) $(ARGS)
+	$(BIN)/python -m standfast.testing.simulator --seeds $(SEEDS) $(ARGS)
 
 bench: $(STAMP) $(PEERS_STAMP) ## measure beside bare drivers and the peers (ARGS="postgres --jobs 3000 --rounds 1")
 	@PATH="$$($(BIN)/python bench/newer_redis.py $(VENV)/redis):$$PATH" BENCH_PEERS_PYTHON=$(PEERS)/bin/python \
@@ -64,18 +64,18 @@ $(STAMP): pyproject.toml
 	    if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then found=$$python; break; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then \
-	    echo 'make: Holdfast needs Python 3.11 or newer, and none of these is: $(PYTHONS)' >&2; exit 1; \
+	    echo 'make: Standfast needs Python 3.11 or newer, and none of these is: $(PYTHONS)' >&2; exit 1; \
 	  fi; \
 	  echo "Making a virtual environment in $(VENV) with $$($$found --version)"; \
 	  $$found -m venv --clear $(VENV) || exit 1; \
 	fi
-	@echo 'Installing Holdfast and its tools into $(VENV) (only when pyproject.toml changes)'
+	@echo 'Installing Standfast and its tools into $(VENV) (only when pyproject.toml changes)'
 	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-compile --editable . --group dev
 	@touch $@
 
 $(PEERS_STAMP): pyproject.toml | $(STAMP)
-	@echo 'Installing what Holdfast is measured beside into $(PEERS)'
+	@echo 'Installing what Standfast is measured beside into $(PEERS)'
 	@$(BIN)/python -m venv --clear $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --no-input --disable-pip-version-check 'pip>=25.1'
 	@$(PEERS)/bin/python -m pip install --quiet --no-input --disable-pip-version-check --group peers

@@ -1,4 +1,4 @@
-"""Measures Holdfast on each store beside its floor and its strongest peers, in one run, so that the ratios hold.
+"""Measures Standfast on each store beside its floor and its strongest peers, in one run, so that the ratios hold.
 
 The contenders take turns, round after round; what counts is the median, and the spread stands beside it.
 """
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument(
         "--only", action="append", choices=names, help="measure this discipline alone, or with others"
     )
-    parser.add_argument("--no-peers", action="store_true", help="measure Holdfast and the floor alone")
+    parser.add_argument("--no-peers", action="store_true", help="measure Standfast and the floor alone")
     parser.add_argument("--idle", type=int, default=10, metavar="SECONDS", help="how long to watch an idle worker")
     parser.add_argument("--json", action="store_true", help="print one object of figures")
     options = parser.parse_args()

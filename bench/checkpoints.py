@@ -9,9 +9,9 @@ import os
 import sys
 from statistics import median
 
-from holdfast import Holdfast
 from places import HERE, PLACES, Place, Places
 from processes import run_python
+from standfast import Standfast
 
 AIM = 1.05
 """The ratio that a store should stay below."""
@@ -45,7 +45,7 @@ def main() -> None:
 def _measure(places: Places, items: int, rounds: int) -> dict[str, float]:
     """Return the median seconds of each kind of loop, and their ratio."""
     with places() as place:
-        app = Holdfast(place.url)
+        app = Standfast(place.url)
         queued = {task: app.task(name=task)(_elsewhere) for task in TASKS}
         handles = [(task, queued[task].enqueue(items=items)) for _ in range(rounds) for task in TASKS]
         _work(place)
@@ -70,8 +70,8 @@ def _work(place: Place) -> None:
         "--app-dir",
         str(HERE / "contenders"),
     ]
-    code = "from holdfast.cli.main import main; main()"
-    run_python([sys.executable, "-c", code, *words], {**os.environ, "HOLDFAST_URL": place.url}, place.folder)
+    code = "from standfast.cli.main import main; main()"
+    run_python([sys.executable, "-c", code, *words], {**os.environ, "STANDFAST_URL": place.url}, place.folder)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from random import Random
 import msgspec
 
 from furnished import furnish
-from holdfast import Holdfast
-from holdfast.core.job import Claim, Ending, Failure, NewJob, Progress
-from holdfast.core.states import Move
-from holdfast.core.vitals import Vitals
-from holdfast.ids import first_id_at
-from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast import Standfast
+from standfast.core.job import Claim, Ending, Failure, NewJob, Progress
+from standfast.core.states import Move
+from standfast.core.vitals import Vitals
+from standfast.ids import first_id_at
+from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
 
 TASKS = {
     "send_email": ("mail", 40),
@@ -79,7 +79,7 @@ class Known:
     schedule: str
 
 
-def fill(app: Holdfast, sizes: Sizes, told: Told) -> Known:
+def fill(app: Standfast, sizes: Sizes, told: Told) -> Known:
     """Let much happen in an empty store."""
     app.prepare()
     filling = _Filling(app, sizes, told)
@@ -92,7 +92,7 @@ def fill(app: Holdfast, sizes: Sizes, told: Told) -> Known:
 
 
 class _Filling:
-    def __init__(self, app: Holdfast, sizes: Sizes, told: Told) -> None:
+    def __init__(self, app: Standfast, sizes: Sizes, told: Told) -> None:
         self.workers = [f"{number:016x}" for number in range(1, WORKERS + 1)]
         self._call = app.call
         self._verbs = app.verbs

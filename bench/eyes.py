@@ -19,13 +19,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from crowded import COMMON, RARE, Known, Sizes, fill
-from holdfast import Holdfast
-from holdfast.dashboard import Dashboard
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.asking import asked_by_fields
-from holdfast.dashboard.reading.dead import group_dead
 from places import PLACES, Place
 from settled import settle
+from standfast import Standfast
+from standfast.dashboard import Dashboard
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.asking import asked_by_fields
+from standfast.dashboard.reading.dead import group_dead
 from viewers import AIM as VIEWERS_AIM
 from viewers import scope_of, watched
 
@@ -78,7 +78,7 @@ def _measure(store: str, sizes: Sizes, options: argparse.Namespace, progress: Pr
     bar = progress.add_task(f"{store}: {sizes.finished:,} jobs", total=sizes.finished)
     with PLACES[store]() as places, places() as place:
         began = time.perf_counter()
-        with Holdfast(url=place.url) as app:
+        with Standfast(url=place.url) as app:
             known = fill(app, sizes, lambda jobs: progress.advance(bar, jobs))
             settled = settle(app, place)
         filled = time.perf_counter() - began
@@ -95,7 +95,7 @@ def _measure(store: str, sizes: Sizes, options: argparse.Namespace, progress: Pr
 
 
 async def _pages(place: Place, known: Known, options: argparse.Namespace, progress: Progress) -> list[Figure]:
-    with Holdfast(url=place.url) as app:
+    with Standfast(url=place.url) as app:
         dashboard = Dashboard(app, auth=_somebody)
         fingerprint = await _a_fingerprint(dashboard)
         paths = options.page or list(_paths(known, fingerprint))

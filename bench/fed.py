@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast import Holdfast
-from holdfast.core.states import State
+from standfast import Standfast
+from standfast.core.states import State
 
 BACKLOG = 20_000
 """So many jobs are always waiting, about."""
@@ -30,7 +30,7 @@ def fed(url: str) -> Iterator[None]:
 
 
 def _feed(url: str) -> None:
-    with Holdfast(url=url) as app:
+    with Standfast(url=url) as app:
 
         @app.task
         async def noop(n: int) -> None:

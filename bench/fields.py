@@ -7,7 +7,7 @@ THREADS, ORDERED = "drain, plain functions", "drain, ordered ids"
 PUT_ASIDE = "drain what was put aside"
 PICKUP, DELAYED = "pickup latency", "lateness of delayed jobs"
 
-OURS, FLOOR = "holdfast", "floor"
+OURS, FLOOR = "standfast", "floor"
 PURE_PYTHON = ("huey", "dramatiq", "taskiq", "saq", "pgqueuer", "procrastinate")
 
 FUNCTIONS = {

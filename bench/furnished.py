@@ -7,18 +7,18 @@ from uuid import uuid4
 
 import msgspec
 
-from holdfast import Every, Holdfast
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.record import Change, Kind
-from holdfast.dashboard.audit.chunk import MOST_ENTRIES, NEWEST, Chunk
-from holdfast.dashboard.audit.entry import Entry
-from holdfast.figures.pages import HOUR, MINUTE, TEN_MINUTES, Gauges, Level, Page, QueueGauge, to_time, writing
-from holdfast.figures.rows import Row
-from holdfast.incidents.book import changes_of
-from holdfast.locks.errands import take
-from holdfast.locks.roll import Bid
+from standfast import Every, Standfast
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.record import Change, Kind
+from standfast.dashboard.audit.chunk import MOST_ENTRIES, NEWEST, Chunk
+from standfast.dashboard.audit.entry import Entry
+from standfast.figures.pages import HOUR, MINUTE, TEN_MINUTES, Gauges, Level, Page, QueueGauge, to_time, writing
+from standfast.figures.rows import Row
+from standfast.incidents.book import changes_of
+from standfast.locks.errands import take
+from standfast.locks.roll import Bid
 
 INCIDENTS = 100
 CHUNKS = 30
@@ -29,7 +29,7 @@ _AT_ONCE = 100
 
 
 def furnish(
-    app: Holdfast, tasks: Mapping[str, str], dead: Sequence[str], running: Sequence[str]
+    app: Standfast, tasks: Mapping[str, str], dead: Sequence[str], running: Sequence[str]
 ) -> tuple[str, str]:
     """Write all of it, given tasks with their queues; return the id of an incident and the name of a schedule."""
     now = datetime.now(UTC)
@@ -43,7 +43,7 @@ def furnish(
     return incidents[0].id, _schedules(app)
 
 
-def _write(app: Holdfast, changes: Iterator[Change]) -> None:
+def _write(app: Standfast, changes: Iterator[Change]) -> None:
     while some := list(islice(changes, _AT_ONCE)):
         app.call(app.verbs.change_records(some))
 
@@ -116,7 +116,7 @@ def _catalogue(tasks: Mapping[str, str], now: datetime) -> Catalogue:
     return Catalogue("shop", "2026.11", now, "web-01", "1", tuple(entries), queues)
 
 
-def _schedules(app: Holdfast) -> str:
+def _schedules(app: Standfast) -> str:
     @app.task
     def nightly() -> None:
         """Do what is done every night."""

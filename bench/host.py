@@ -98,8 +98,8 @@ def _serving(place: Place, mode: str, requests: int) -> Iterator[int]:
     port, log = free_port(), place.folder / "log"
     paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
     ours = {
-        "HOLDFAST_URL": place.url,
-        "HOLDFAST_HOST": "on",
+        "STANDFAST_URL": place.url,
+        "STANDFAST_HOST": "on",
         "BENCH_MODE": mode,
         "BENCH_REQUESTS": str(requests),
     }

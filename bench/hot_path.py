@@ -19,7 +19,7 @@ from rich.table import Table
 from places import HERE, PLACES, Place, Places
 from processes import TOLD
 
-_WORK = "from holdfast.cli.main import main; main()"
+_WORK = "from standfast.cli.main import main; main()"
 _COMMAND = re.compile(r"^cmd: (.*)", re.MULTILINE)
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
@@ -54,8 +54,8 @@ DISCIPLINES = (
     Discipline("enqueue, one by one", _nothing, lambda count: _ours("one_by_one", count), "ours"),
     Discipline("enqueue_many", _nothing, lambda count: _ours("in_bulk", count), "ours"),
     # Not in the supervisor, which looks ten times a second whether nothing is left.
-    Discipline("drain", _fill, lambda _: _drain(), "holdfast.child"),
-    Discipline("with metrics", _fill, lambda _: [*_drain(), "--metrics", "0"], "holdfast.child"),
+    Discipline("drain", _fill, lambda _: _drain(), "standfast.child"),
+    Discipline("with metrics", _fill, lambda _: [*_drain(), "--metrics", "0"], "standfast.child"),
 )
 
 
@@ -100,7 +100,7 @@ def _run(command: list[str], place: Place) -> None:
         **os.environ,
         "BENCH_URL": place.url,
         "BENCH_FOLDER": str(place.folder),
-        "HOLDFAST_URL": place.url,
+        "STANDFAST_URL": place.url,
         "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
         "PYTHONHASHSEED": "0",
     }

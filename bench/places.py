@@ -35,7 +35,7 @@ Places = Callable[[], AbstractContextManager[Place]]
 @contextmanager
 def _folder() -> Iterator[Path]:
     """Give a fresh folder of this file system: a temporary one may live in memory, where a commit is free."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory(prefix="standfast-bench-", dir=Path.cwd()) as folder:
         yield Path(folder)
 
 

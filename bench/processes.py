@@ -30,7 +30,7 @@ def cpu_seconds(pid: int) -> float:
 
 def import_time(times: int) -> float:
     """Return milliseconds that the import of an app adds to the start of Python: the median of so many."""
-    codes = ("pass", "from holdfast import Holdfast")
+    codes = ("pass", "from standfast import Standfast")
     bare, ours = (median(_run_time(code) for _ in range(times)) for code in codes)
     return (ours - bare) * 1000
 

@@ -19,7 +19,7 @@ def show(report: dict[str, Any]) -> None:
         console.print(_latencies(store))
         console.print(_aims(store))
     imports = report["import_ms"]
-    console.print(f"from holdfast import Holdfast: {imports:.0f} ms (aim: at most {IMPORT_AIM:g} ms)")
+    console.print(f"from standfast import Standfast: {imports:.0f} ms (aim: at most {IMPORT_AIM:g} ms)")
     console.print(f"{report['machine']}; {report['date']}; {report['command']}", style="dim")
 
 

@@ -4,11 +4,11 @@ Workers fold the counters of PostgreSQL as they go, and its server notes by itse
 everybody sees. What is measured while it does that is the server's tidying, and not the pages.
 """
 
-from holdfast import Holdfast
 from places import Place
+from standfast import Standfast
 
 
-def settle(app: Holdfast, place: Place) -> str:
+def settle(app: Standfast, place: Place) -> str:
     """Let a store come to rest; return in words what was done."""
     app.call(app.verbs.forget_results(1))
     if not place.url.startswith("postgresql"):

@@ -1,6 +1,6 @@
 """People who watch the dashboard while a worker drains jobs: what their looks add to the work of the store.
 
-Every call of the store is written down (`holdfast.store.counted`): those of the worker, and of the dashboard,
+Every call of the store is written down (`standfast.store.counted`): those of the worker, and of the dashboard,
 which is in this process. Who enqueues is not counted, so that the share of the dashboard looks larger than it is.
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fed import fed
-from holdfast import Holdfast
-from holdfast.dashboard import Dashboard
-from holdfast.dashboard.access.user import Role, User
-from holdfast.store.counted.journal import Call, read_calls
 from places import HERE, Place
+from standfast import Standfast
+from standfast.dashboard import Dashboard
+from standfast.dashboard.access.user import Role, User
+from standfast.store.counted.journal import Call, read_calls
 
 AIM = 2.0
 """Per cent of the store's time that viewers may add, at most."""
@@ -35,7 +35,7 @@ WARM_UP = 5.0
 
 PATIENCE = 120.0
 
-_WORKER = [sys.executable, "-c", "from holdfast.cli.main import main; main()", "worker", "ours_app:app"]
+_WORKER = [sys.executable, "-c", "from standfast.cli.main import main; main()", "worker", "ours_app:app"]
 
 
 def watched(place: Place, viewers: int, seconds: float) -> dict[str, float]:
@@ -75,7 +75,7 @@ def _busy(calls: list[Call]) -> float:
 
 async def _watch(url: str, viewers: int, seconds: float) -> tuple[int, float, float]:
     """Let people watch; return how often pages were sent, and the time that counts."""
-    with Holdfast(url=url) as app:
+    with Standfast(url=url) as app:
         dashboard = Dashboard(app, auth=_somebody)
         began = time.time() + min(WARM_UP, seconds)
         seats = [
@@ -130,7 +130,7 @@ def scope_of(path: str, query: str) -> dict[str, object]:
 @contextmanager
 def _working(place: Place, url: str) -> Iterator[None]:
     paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": paths, "HOLDFAST_URL": url, "BENCH_FOLDER": str(place.folder)}
+    environment = {**os.environ, "PYTHONPATH": paths, "STANDFAST_URL": url, "BENCH_FOLDER": str(place.folder)}
     with (place.folder / "log").open("wb") as log:
         worker = subprocess.Popen(_WORKER, cwd=place.folder, env=environment, stdout=log, stderr=log)
     try:

@@ -24,10 +24,10 @@ from threading import Event, Thread
 from rich.console import Console
 from rich.progress import Progress
 
-from holdfast import Holdfast, State
 from places import HERE, PLACES, Place
 from processes import cpu_seconds
 from servers.process import free_port
+from standfast import Standfast, State
 
 AIM = 1.03
 """The processor time of a drain that is watched, by that of one that is not, should be at most this."""
@@ -118,7 +118,7 @@ def _ratio(turns: Sequence[Turn]) -> float:
 class Drainer:
     """A worker of a place, which drains jobs when it is told to."""
 
-    def __init__(self, app: Holdfast, place: Place, worker: subprocess.Popen[bytes]) -> None:
+    def __init__(self, app: Standfast, place: Place, worker: subprocess.Popen[bytes]) -> None:
         self._app = app
         self._place = place
         self._worker = worker
@@ -151,9 +151,9 @@ async def noop(n: int) -> None:
 def _working(place: Place, metrics: int | None = None) -> Iterator[Drainer]:
     """Start a worker, which is watched if there is a port for its metrics."""
     paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ours = {"HOLDFAST_URL": place.url, "BENCH_FOLDER": str(place.folder), "PYTHONPATH": paths}
+    ours = {"STANDFAST_URL": place.url, "BENCH_FOLDER": str(place.folder), "PYTHONPATH": paths}
     ours["PYTHONHASHSEED"] = "0"
-    command = [sys.executable, "-c", "from holdfast.cli.main import main; main()", "worker", "watched_app:app"]
+    command = [sys.executable, "-c", "from standfast.cli.main import main; main()", "worker", "watched_app:app"]
     if metrics is not None:
         command += ["--metrics", f"127.0.0.1:{metrics}"]
         ours["BENCH_WATCHED"] = "1"
@@ -161,7 +161,7 @@ def _working(place: Place, metrics: int | None = None) -> Iterator[Drainer]:
     with log.open("wb") as out:
         worker = subprocess.Popen(command, cwd=place.folder, env={**os.environ, **ours}, stdout=out, stderr=out)
     try:
-        with Holdfast(place.url) as app:
+        with Standfast(place.url) as app:
             app.task(noop)
             drainer = Drainer(app, place, worker)
             drainer.drain(WARM_UP)

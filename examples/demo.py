@@ -24,11 +24,11 @@ from types import FrameType
 from rich.console import Console
 from rich.markup import escape
 
-from holdfast import Job, JobHandle, State
-from holdfast.store.protocol import JobFilter
+from standfast import Job, JobHandle, State
+from standfast.store.protocol import JobFilter
 
 EXAMPLES = Path(__file__).resolve().parent
-HOLDFAST = Path(sys.executable).with_name("holdfast")
+STANDFAST = Path(sys.executable).with_name("standfast")
 LONGEST_STORY = 60.0
 GLANCE = 0.1
 
@@ -53,9 +53,9 @@ def _place(folder: Path | None, *, kept: bool) -> Iterator[Path]:
     Who watched is done with it; else it stays, so that the commands at the end of the story work.
     """
     if folder is None and kept:
-        folder = Path(tempfile.mkdtemp(prefix="holdfast-shop-"))
+        folder = Path(tempfile.mkdtemp(prefix="standfast-shop-"))
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="holdfast-shop-", ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(prefix="standfast-shop-", ignore_cleanup_errors=True) as made:
             yield Path(made)
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ class Demo:
         dashboard = (
             ", schedules and the dashboard" if self._watched else " and schedules, here without the dashboard"
         )
-        say(f"\n[bold]Now `holdfast up`:[/] workers{dashboard}, in one command.\n")
+        say(f"\n[bold]Now `standfast up`:[/] workers{dashboard}, in one command.\n")
         with self._working():
             told = self._tell_story(orders)
             if told:
@@ -108,7 +108,7 @@ class Demo:
         return self._worker.returncode or (0 if told else 1)
 
     def _enqueue(self) -> Orders:
-        os.environ["HOLDFAST_URL"] = self._url
+        os.environ["STANDFAST_URL"] = self._url
         from shop import monthly_report, send_mail  # noqa: PLC0415 - the app reads the URL when it is made
 
         say("[bold]A small shop, on SQLite, with nothing else to start.[/] It enqueues three jobs:\n")
@@ -134,7 +134,7 @@ class Demo:
         Who watches has the dashboard for each step; else the worker tells them all, and there is no link to what
         is about to end.
         """
-        command = [str(HOLDFAST), "up", "shop:app", "--app-dir", str(EXAMPLES)]
+        command = [str(STANDFAST), "up", "shop:app", "--app-dir", str(EXAMPLES)]
         command += [] if self._watched else ["--verbose", "--no-dashboard"]
         self._worker = subprocess.Popen(  # noqa: S603 - our own command
             command, start_new_session=True, stdout=subprocess.PIPE, text=True
@@ -149,7 +149,7 @@ class Demo:
                 signal.signal(number, handler)
 
     def _pass_words_on(self) -> None:
-        """Say what `holdfast up` prints; the link to the dashboard must not be overlooked."""
+        """Say what `standfast up` prints; the link to the dashboard must not be overlooked."""
         for line in self._worker.stdout or ():
             if line.startswith("Open the dashboard: "):
                 self._link = line.split()[3]
@@ -198,10 +198,10 @@ class Demo:
         yield about(report, lambda job: job.state is State.COMPLETED, "The report is ready.")
 
     def _tell_end(self, orders: Orders) -> None:
-        say("\n[bold]Where everything is now[/] (holdfast stats):\n")
-        subprocess.run([HOLDFAST, "stats"], check=False)  # noqa: S603 - our own command
-        say("\n[bold]What runs when[/] (holdfast schedules):\n")
-        subprocess.run([HOLDFAST, "schedules"], check=False)  # noqa: S603 - our own command
+        say("\n[bold]Where everything is now[/] (standfast stats):\n")
+        subprocess.run([STANDFAST, "stats"], check=False)  # noqa: S603 - our own command
+        say("\n[bold]What runs when[/] (standfast schedules):\n")
+        subprocess.run([STANDFAST, "schedules"], check=False)  # noqa: S603 - our own command
         say("\n[bold]Bring the dead one back[/]" + (" from another terminal:\n" if self._watched else ":\n"))
         say(f"  {command('dead', 'retry', orders.failing.id, '--url', self._url)}\n")
         say(f"Why it died:  {command('why', orders.failing.id, '--url', self._url)}")
@@ -249,9 +249,9 @@ def ending(handle: JobHandle[str]) -> str:
 
 
 def command(*words: str) -> str:
-    """Return a holdfast command as one would type it here."""
+    """Return a standfast command as one would type it here."""
     here = Path.cwd()
-    program = HOLDFAST.relative_to(here) if HOLDFAST.is_relative_to(here) else HOLDFAST
+    program = STANDFAST.relative_to(here) if STANDFAST.is_relative_to(here) else STANDFAST
     return shlex.join([str(program), *words])
 
 

@@ -20,13 +20,13 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from holdfast import Context, Holdfast, JobHandle
+from standfast import Context, JobHandle, Standfast
 
 HERE = Path(__file__).resolve().parent
 EVERY = 100
 LONGEST = 300.0
 
-app = Holdfast("sqlite:///import.db", lease=2)
+app = Standfast("sqlite:///import.db", lease=2)
 
 
 @app.task(max_attempts=10, backoff=0.1)
@@ -61,7 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="import_rows", description="An import that survives being killed.")
     parser.add_argument("--rows", type=int, default=100_000, help="how many rows (default 100,000)")
     rows = parser.parse_args().rows
-    with tempfile.TemporaryDirectory(prefix="holdfast-import-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="standfast-import-", ignore_cleanup_errors=True) as folder:
         os.chdir(folder)
         try:
             handle = import_rows.enqueue(rows=rows)
@@ -100,7 +100,7 @@ def watch(handle: JobHandle[int], rows: int) -> None:
 
 def start_worker() -> "subprocess.Popen[bytes]":
     """Start a worker of this app, in a process group of its own."""
-    command = [Path(sys.executable).with_name("holdfast"), "worker", "import_rows:app", "--app-dir", HERE]
+    command = [Path(sys.executable).with_name("standfast"), "worker", "import_rows:app", "--app-dir", HERE]
     return subprocess.Popen(  # noqa: S603 - our own command
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )

@@ -1,12 +1,12 @@
-"""An example shop. `make run` shows it at work; by hand: `holdfast up shop:app --app-dir examples`."""
+"""An example shop. `make run` shows it at work; by hand: `standfast up shop:app --app-dir examples`."""
 
 import asyncio
 import random
 import time
 
-from holdfast import Context, Cron, Every, Holdfast
+from standfast import Context, Cron, Every, Standfast
 
-app = Holdfast("sqlite:///shop.db", keep_finished=3600)
+app = Standfast("sqlite:///shop.db", keep_finished=3600)
 
 DAYS = 30
 CUSTOMERS = ("ada", "grace", "linus", "margaret", "dennis", "barbara")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
-from holdfast.alerts import verify_signature
+from standfast.alerts import verify_signature
 
 # -- over HTTP -------------------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Hook(Listener):
     def take(self, request, body):
         got = {"path": request.path}
         if request.command == "POST":
-            signed = verify_signature(self.secret, request.headers["X-Holdfast-Signature"] or "", body)
+            signed = verify_signature(self.secret, request.headers["X-Standfast-Signature"] or "", body)
             got |= {"signed": signed, "said": json.loads(body), "headers": dict(request.headers)}
         with self.came:
             self.got.append(got)
@@ -212,5 +212,5 @@ def _wait_for(receiver, count, within):
 def join_pings() -> None:
     """Wait for the pings that are on their way."""
     for thread in threading.enumerate():
-        if thread.name == "holdfast-dead-man":
+        if thread.name == "standfast-dead-man":
             thread.join(20)

@@ -3,19 +3,19 @@
 from datetime import timedelta
 from typing import Any
 
-from holdfast.alerts.board import alert_history, read_board
-from holdfast.alerts.channel import CommandChannel
-from holdfast.alerts.defaults import with_defaults
-from holdfast.alerts.delivery import QUEUE, delivery_jobs
-from holdfast.alerts.keeper import Keeper, Made
-from holdfast.alerts.scout import Here
-from holdfast.alerts.standing import Board
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check, Notice
-from holdfast.core.job import Job
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.protocol import JobFilter
-from holdfast.testing.conformance import Harness
+from standfast.alerts.board import alert_history, read_board
+from standfast.alerts.channel import CommandChannel
+from standfast.alerts.defaults import with_defaults
+from standfast.alerts.delivery import QUEUE, delivery_jobs
+from standfast.alerts.keeper import Keeper, Made
+from standfast.alerts.scout import Here
+from standfast.alerts.standing import Board
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check, Notice
+from standfast.core.job import Job
+from standfast.store.errand import Errand, run_errand
+from standfast.store.protocol import JobFilter
+from standfast.testing.conformance import Harness
 
 EVERYTHING = frozenset(Check)
 OPS = CommandChannel(name="ops", command=("true",))

@@ -1,7 +1,7 @@
 """Fixtures for tests that need a real server: PostgreSQL, Redis, and what stands in front of them.
 
-One server of each kind serves the whole session and starts when the first test asks for it. HOLDFAST_TEST_POSTGRES
-and HOLDFAST_TEST_REDIS name others to use in their place: a database in which schemas may be made, and a Redis
+One server of each kind serves the whole session and starts when the first test asks for it. STANDFAST_TEST_POSTGRES
+and STANDFAST_TEST_REDIS name others to use in their place: a database in which schemas may be made, and a Redis
 database that is empty. What is not there makes tests fail, with a word on how to get it; none is skipped.
 """
 
@@ -24,10 +24,10 @@ import redis
 from hypothesis import settings
 
 from empty_stores import make_tables, with_query
-from holdfast.testing.simulator.loop import VirtualLoop
 from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, fresh_schema
+from standfast.testing.simulator.loop import VirtualLoop
 
-pytest.register_assert_rewrite("holdfast.testing.conformance")
+pytest.register_assert_rewrite("standfast.testing.conformance")
 settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("untimed")
 
@@ -85,7 +85,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture(scope="session")
 def shared_postgres() -> Iterator[str]:
     """Give the URL of a PostgreSQL database that every test shares; each makes a schema of its own there."""
-    named = os.environ.get("HOLDFAST_TEST_POSTGRES")
+    named = os.environ.get("STANDFAST_TEST_POSTGRES")
     if named:
         yield named
         return
@@ -96,14 +96,14 @@ def shared_postgres() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def shared_redis() -> Iterator[str]:
     """Give the URL of a Redis database that every test shares; each finds it empty."""
-    named = os.environ.get("HOLDFAST_TEST_REDIS")
+    named = os.environ.get("STANDFAST_TEST_REDIS")
     if not named:
         with RedisServer() as server:
             yield server.url()
         return
     with redis.Redis.from_url(named) as own:
         assert own.dbsize() == 0, (
-            "the database that HOLDFAST_TEST_REDIS names is not empty, and tests would empty it"
+            "the database that STANDFAST_TEST_REDIS names is not empty, and tests would empty it"
         )
     yield named
 
@@ -135,7 +135,7 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
     if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
         yield tmp_path
         return
-    with tempfile.TemporaryDirectory(prefix="holdfast-test-", dir=MEMORY, ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix="standfast-test-", dir=MEMORY, ignore_cleanup_errors=True) as name:
         yield Path(name)
 
 

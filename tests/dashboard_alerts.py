@@ -7,15 +7,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from dashboard_stage import Stage
-from holdfast.alerts.board import change_board
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.alerts.notices import filing
-from holdfast.alerts.standing import Published
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Catalogue
-from holdfast.core.alert import Alert, AlertState, Check, Example, Notice, NoticeKind, Severity
-from holdfast.core.objective import Objective
-from holdfast.store.errand import Errand
+from standfast.alerts.board import change_board
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.alerts.notices import filing
+from standfast.alerts.standing import Published
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Catalogue
+from standfast.core.alert import Alert, AlertState, Check, Example, Notice, NoticeKind, Severity
+from standfast.core.objective import Objective
+from standfast.store.errand import Errand
 
 MAILS = Objective(name="mails", task="send_email", target=0.9)
 

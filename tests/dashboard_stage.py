@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.core.job import Ending, Failure, Job, NewJob, Progress
-from holdfast.core.states import Move
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.desk import Desk, Office
-from holdfast.dashboard.operations import BY_NAME
-from holdfast.dashboard.shared import Shared
-from holdfast.ids import new_job_id
-from holdfast.settings import read_settings
-from holdfast.store.backend import Backend
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.testing import FakeClock
+from standfast.core.job import Ending, Failure, Job, NewJob, Progress
+from standfast.core.states import Move
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.desk import Desk, Office
+from standfast.dashboard.operations import BY_NAME
+from standfast.dashboard.shared import Shared
+from standfast.ids import new_job_id
+from standfast.settings import read_settings
+from standfast.store.backend import Backend
+from standfast.store.errand import Errand, run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.testing import FakeClock
 
 WORKER = "a1b2c3d4e5f60718"
 SMTP = Failure("SMTPError", "451 try again", "Traceback (most recent call last):\nSMTPError: 451 try again\n")

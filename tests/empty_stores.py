@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from redis import Redis
 
-from holdfast.clock import Clock
-from holdfast.store.backend import Backend
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.sqlite.backend import SqliteBackend
+from standfast.clock import Clock
+from standfast.store.backend import Backend
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.sqlite.backend import SqliteBackend
 
 Opener = Callable[[pytest.FixtureRequest, Path, Clock], Backend]
 
@@ -74,7 +74,7 @@ def _emptied(request: pytest.FixtureRequest, url: str) -> str:
 
 
 def _postgres(url: str, clock: Clock | None) -> Backend:
-    from holdfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
+    from standfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
 
     return PostgresBackend(url, clock=clock)
 
@@ -84,7 +84,7 @@ def _heir(url: str, clock: Clock) -> Backend:
 
     All that it knows of jobs and of the server is its own.
     """
-    from holdfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
+    from standfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
 
     class Heir(PostgresBackend):
         def close(self) -> None:
@@ -105,6 +105,6 @@ _idle: dict[str, deque[Any]] = {}
 
 
 def _redis(url: str, clock: Clock) -> Backend:
-    from holdfast.store.redis.backend import RedisBackend  # noqa: PLC0415 - most tests need no such store
+    from standfast.store.redis.backend import RedisBackend  # noqa: PLC0415 - most tests need no such store
 
     return RedisBackend(url, clock=clock)

@@ -5,18 +5,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from holdfast.core.job import Claim, ClaimRef, Ending, Verdict
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.figures.counting import Tally
-from holdfast.figures.folding import Folded, fold_due
-from holdfast.figures.pages import read_page
-from holdfast.figures.publishing import Publisher
-from holdfast.figures.reading import read_figures
-from holdfast.figures.series import Figures, Series
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.testing import FakeClock
+from standfast.core.job import Claim, ClaimRef, Ending, Verdict
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.figures.counting import Tally
+from standfast.figures.folding import Folded, fold_due
+from standfast.figures.pages import read_page
+from standfast.figures.publishing import Publisher
+from standfast.figures.reading import read_figures
+from standfast.figures.series import Figures, Series
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.testing import FakeClock
 
 HOUR = timedelta(hours=1)
 

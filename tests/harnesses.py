@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from empty_stores import Opener
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
-from holdfast.testing.conformance.agreeing import Agreeing
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
+from standfast.testing.conformance.agreeing import Agreeing
 
 
 class AgreeingOnce(Agreeing):

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import holdfast
+import standfast
 
-OURS = str(Path(holdfast.__file__).parent)
+OURS = str(Path(standfast.__file__).parent)
 ALONG_THE_WAY = (contextlib.__file__, queue.__file__, threading.__file__)
 """Python's own files that our calls run through."""
 

@@ -99,7 +99,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 def main() -> int:
     """Run the tests; return the first exit code that is not 0."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of a thousand processes would compile Holdfast anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of a thousand processes would compile Standfast anew
     if sys.argv[1:]:
         linted = subprocess.run(LINT, check=False).returncode
         return linted or subprocess.run([*PYTEST, *sys.argv[1:]], check=False).returncode

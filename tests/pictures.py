@@ -32,10 +32,10 @@ sys.path[:0] = [str(HERE), str(HERE / "acceptance")]
 from browser import open_browser  # noqa: E402 - found by the line before
 
 from figures_stage import Stage  # noqa: E402 - likewise
-from holdfast.core.states import Move  # noqa: E402 - likewise
-from holdfast.settings import read_settings  # noqa: E402 - likewise
-from holdfast.store.open import open_backend  # noqa: E402 - likewise
-from holdfast.testing import FakeClock  # noqa: E402 - likewise
+from standfast.core.states import Move  # noqa: E402 - likewise
+from standfast.settings import read_settings  # noqa: E402 - likewise
+from standfast.store.open import open_backend  # noqa: E402 - likewise
+from standfast.testing import FakeClock  # noqa: E402 - likewise
 
 PICTURES = ROOT / "docs" / "images" / "dashboard"
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -79,7 +79,7 @@ def main() -> None:
     options = parser.parse_args()
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="shop-", ignore_cleanup_errors=True) as folder:
-        os.environ["HOLDFAST_URL"] = f"sqlite:///{folder}/shop.db"
+        os.environ["STANDFAST_URL"] = f"sqlite:///{folder}/shop.db"
         os.environ["XDG_STATE_HOME"] = folder
         make_up_an_hour()
         with shop_at_work(Path(folder) / "words") as link, open_browser() as browser:
@@ -109,7 +109,7 @@ def make_up_an_hour() -> None:
 @contextmanager
 def shop_at_work(words: Path) -> Iterator[str]:
     """Run the shop with its dashboard; give the link to that."""
-    command = [str(Path(sys.executable).with_name("holdfast")), "up", "shop:app", "--app-dir", "examples"]
+    command = [str(Path(sys.executable).with_name("standfast")), "up", "shop:app", "--app-dir", "examples"]
     with words.open("wb") as file:
         process = subprocess.Popen(
             [*command, "--dashboard-port", "0"], stdout=file, stderr=file, cwd=ROOT, start_new_session=True

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from holdfast.core.job import ClaimRef
-from holdfast.core.record import Change, Fire, Kind
-from holdfast.core.states import State
-from holdfast.schedule import due, errands
-from holdfast.schedule.plan import Schedule, Template
-from holdfast.schedule.schedules import Schedules
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.testing.clock import FakeClock
+from standfast.core.job import ClaimRef
+from standfast.core.record import Change, Fire, Kind
+from standfast.core.states import State
+from standfast.schedule import due, errands
+from standfast.schedule.plan import Schedule, Template
+from standfast.schedule.schedules import Schedules
+from standfast.store.errand import Errand, run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.testing.clock import FakeClock
 
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
 NAME = "tidy"

@@ -1,13 +1,13 @@
-"""Loops over items that take a millisecond each, bare and resumed. Their store is named by HOLDFAST_URL."""
+"""Loops over items that take a millisecond each, bare and resumed. Their store is named by STANDFAST_URL."""
 
 import time
 from collections.abc import Iterable
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 ITEM = 0.001
 
-app = Holdfast()
+app = Standfast()
 
 
 @app.task

@@ -2,7 +2,7 @@
 
 A lean table with one index, the same durability (WAL, synchronous=FULL), transactions of the same sizes. No leases,
 no history, no checks of arguments, no second process. Ids are random, as a bare uuid4 is; with ids that grow with
-time, as Holdfast makes them, SQLite itself does about twice as much, and that is measured beside it.
+time, as Standfast makes them, SQLite itself does about twice as much, and that is measured beside it.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from measured import FOLDER, TALLY
 
-from holdfast.ids import new_job_id
+from standfast.ids import new_job_id
 
 INSERT_BATCH = 1000
 CLAIM_BATCH = 500

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from holdfast import Holdfast
-from holdfast.gates.adaptive import TURN
-from holdfast.host.asgi import lifespan
+from standfast import Standfast
+from standfast.gates.adaptive import TURN
+from standfast.host.asgi import lifespan
 
 MODE = os.environ["BENCH_MODE"]
 AT_ONCE = 8
@@ -30,7 +30,7 @@ WARM = 2.0
 
 ROWS = [{"id": number, "name": f"customer {number}", "orders": list(range(10))} for number in range(100)]
 
-app = Holdfast(concurrency=AT_ONCE)
+app = Standfast(concurrency=AT_ONCE)
 gated = MODE in {"gated", "gated, long turns"}
 busy = app.gate("interpreter", 1) if gated else None
 turn = None if MODE == "gated, long turns" else TURN

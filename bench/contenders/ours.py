@@ -1,4 +1,4 @@
-"""Holdfast as it ships: the public API, and `holdfast worker` in processes of its own, with its defaults."""
+"""Standfast as it ships: the public API, and `standfast worker` in processes of its own, with its defaults."""
 
 import os
 import subprocess
@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 
 from measured import URL, drained, on_time, picked_up, workers
 
-os.environ["HOLDFAST_URL"] = URL
+os.environ["STANDFAST_URL"] = URL
 
 import ours_app
 
-from holdfast import State
 from processes import cpu_seconds
+from standfast import State
 
-_WORKER = [sys.executable, "-c", "from holdfast.cli.main import main; main()", "worker", "ours_app:app"]
+_WORKER = [sys.executable, "-c", "from standfast.cli.main import main; main()", "worker", "ours_app:app"]
 
 
 @contextmanager

@@ -1,14 +1,14 @@
-"""The app that is measured. Its store is named by HOLDFAST_URL."""
+"""The app that is measured. Its store is named by STANDFAST_URL."""
 
 import os
 import time
 
 from measured import TALLY
 
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast()
-without_tasks = Holdfast()
+app = Standfast()
+without_tasks = Standfast()
 """An older release, say, which knows none of the tasks below."""
 
 if (tracing := os.environ.get("BENCH_TRACING", "off")) != "off":

@@ -1,6 +1,6 @@
 """Huey on SQLite, PostgreSQL or Redis: its own consumer, one thread (more are slower), polling every 10 ms.
 
-On SQLite `fsync=True` is the durability that Holdfast always has; without it huey is faster, and a power loss
+On SQLite `fsync=True` is the durability that Standfast always has; without it huey is faster, and a power loss
 takes what was accepted last.
 """
 

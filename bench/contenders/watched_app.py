@@ -4,7 +4,7 @@ import os
 
 from ours_app import app
 
-from holdfast import DeadMan, WebhookChannel
+from standfast import DeadMan, WebhookChannel
 
 NOBODY = "http://127.0.0.1:9/"
 """Nobody is told anything, as nothing goes wrong; of the pings that nobody takes the log tells once."""

@@ -4,8 +4,8 @@ import os
 
 from django.core.management.utils import get_random_secret_key
 
-INSTALLED_APPS = ["holdfast.host.django"]
-HOLDFAST = {"APP": "jobs:app", "EMBEDDED": True}  # this one line runs the jobs here
+INSTALLED_APPS = ["standfast.host.django"]
+STANDFAST = {"APP": "jobs:app", "EMBEDDED": True}  # this one line runs the jobs here
 
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 MIDDLEWARE = ["django.middleware.csrf.CsrfViewMiddleware"]

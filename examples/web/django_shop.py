@@ -22,10 +22,10 @@ from django.views.decorators.http import require_POST
 from django.views.static import serve
 from jobs import app, monthly_report, shown
 
-from holdfast import JobNotFoundError
-from holdfast.dashboard import Dashboard
-from holdfast.host.django.dashboard import urls as dashboard_urls
-from holdfast.host.django.health import health_urls
+from standfast import JobNotFoundError
+from standfast.dashboard import Dashboard
+from standfast.host.django.dashboard import urls as dashboard_urls
+from standfast.host.django.health import health_urls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_settings")
 PAGE = Path(__file__).with_name("page")

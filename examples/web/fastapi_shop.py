@@ -16,10 +16,10 @@ from fastapi import FastAPI, HTTPException
 from fastapi.staticfiles import StaticFiles
 from jobs import app, monthly_report, shown
 
-from holdfast import JobNotFoundError
-from holdfast.dashboard import Dashboard
-from holdfast.health import Health
-from holdfast.host.asgi import lifespan
+from standfast import JobNotFoundError
+from standfast.dashboard import Dashboard
+from standfast.health import Health
+from standfast.host.asgi import lifespan
 
 web = FastAPI(title="Shop", lifespan=lifespan(app))  # this one line runs the jobs here
 

@@ -15,10 +15,10 @@ from flask import Flask, Response
 from jobs import app, monthly_report, shown
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from holdfast import JobNotFoundError
-from holdfast.dashboard import Dashboard
-from holdfast.health import Health
-from holdfast.host.wsgi import bind
+from standfast import JobNotFoundError
+from standfast.dashboard import Dashboard
+from standfast.health import Health
+from standfast.host.wsgi import bind
 
 web = Flask("shop", static_folder=Path(__file__).with_name("page"), static_url_path="")
 bind(web, app)  # this one line runs the jobs here

@@ -3,9 +3,9 @@
 import json
 import time
 
-from holdfast import Context, Every, Holdfast, Job, Progress
+from standfast import Context, Every, Job, Progress, Standfast
 
-app = Holdfast("sqlite:///web_shop.db")
+app = Standfast("sqlite:///web_shop.db")
 
 DAYS = 30
 

@@ -79,8 +79,8 @@ class Webhook(Listener):
 
     def take(self, request: BaseHTTPRequestHandler, body: bytes) -> Reply:
         """Take a post, refuse it, or kill who sent it."""
-        delivery = request.headers.get("X-Holdfast-Delivery", "")
-        signature = request.headers.get("X-Holdfast-Signature", "")
+        delivery = request.headers.get("X-Standfast-Delivery", "")
+        signature = request.headers.get("X-Standfast-Signature", "")
         if not is_signed(signature, body):
             self.forged.append(signature)
             return Reply(HTTPStatus.FORBIDDEN)

@@ -9,12 +9,12 @@ import threading
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import Context, Holdfast, Interrupted, Life, Secret
+from standfast import Context, Interrupted, Life, Secret, Standfast
 
 FOLDER = Path(__file__).resolve().parent
 LONG = 50.0
 
-app = Holdfast(
+app = Standfast(
     f"sqlite:///{FOLDER}/jobs.db",
     beat=0.25,
     grace=float(os.environ.get("BACKGROUND_GRACE", "30")),

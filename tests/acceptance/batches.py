@@ -3,11 +3,11 @@
 import time
 from datetime import timedelta
 
-from holdfast.core.job import Claim, Ending, NewJob, Verdict
-from holdfast.core.states import Move
-from holdfast.ids import new_job_id
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.core.job import Claim, Ending, NewJob, Verdict
+from standfast.core.states import Move
+from standfast.ids import new_job_id
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
 
 BATCH = 500
 WORKER = "w"

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import Context, Cron, Every, Holdfast, Secret
+from standfast import Context, Cron, Every, Secret, Standfast
 
 FOLDER = Path(__file__).resolve().parent
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", beat=0.25, safety_poll=0.25)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", beat=0.25, safety_poll=0.25)
 app.alerts(enabled=False)
 app.objective("mails", task="send_mail", target=0.99)
 

@@ -4,17 +4,17 @@ import re
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
-from shopfloor import HOLDFAST, Shop, Worker, environment, eventually
+from shopfloor import STANDFAST, Shop, Worker, environment, eventually
 
 from dashboard_alerts import alert, publish_watching, put, tell
 from dashboard_stage import Stage
-from holdfast.alerts.board import add_silence
-from holdfast.core.alert import AlertState, Severity
-from holdfast.core.states import State
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.access.user_file import add_user
-from holdfast.store.protocol import JobFilter
-from holdfast.store.sqlite.backend import SqliteBackend
+from standfast.alerts.board import add_silence
+from standfast.core.alert import AlertState, Severity
+from standfast.core.states import State
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.access.user_file import add_user
+from standfast.store.protocol import JobFilter
+from standfast.store.sqlite.backend import SqliteBackend
 
 PASSWORD = "correct horse battery"
 SECRET = "hunter2-hunter2"
@@ -54,7 +54,7 @@ class Premises(Shop):
         return _said(self._serve("linked.log"), LINK)[0]
 
     def _serve(self, log, *words):
-        command = [HOLDFAST, "dashboard", "shop:app", "--app-dir", str(self.folder), "--port", "0"]
+        command = [STANDFAST, "dashboard", "shop:app", "--app-dir", str(self.folder), "--port", "0"]
         self.workers.append(Worker([*command, *words], self.folder / log, environment()))
         return self.workers[-1]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from ledger import VARIABLE
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 ATTEMPTS = 1_000
 
 
-def make_app(url: str | None = None) -> Holdfast:
-    app = Holdfast(url)
+def make_app(url: str | None = None) -> Standfast:
+    app = Standfast(url)
     for handler in (import_rows, aimport_rows):
         app.task(max_attempts=ATTEMPTS, backoff=0.01)(handler)
     app.task(max_attempts=ATTEMPTS, backoff=0.01, isolation="process", name="import_isolated")(import_rows)

@@ -1,4 +1,4 @@
-"""Commands of `holdfast`, run in this process: to start another takes longer than most of them run.
+"""Commands of `standfast`, run in this process: to start another takes longer than most of them run.
 
 What only a process shows, tests/unit/cli/test_cli_process.py asks; so do those here that start one themselves.
 """
@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 from click.testing import CliRunner
 
-from holdfast.cli.main import cli
+from standfast.cli.main import cli
 
 BRIEF = frozenset(
     {
@@ -34,7 +34,7 @@ def ask(words: Sequence[str], environment: Mapping[str, str]) -> CompletedProces
     """Run one of them in these surroundings, where nobody is at a terminal."""
     assert words[0] in BRIEF, words
     without = dict.fromkeys(os.environ.keys() - environment.keys())
-    ended = CliRunner(env={**without, **environment}).invoke(cli, words, prog_name="holdfast")
+    ended = CliRunner(env={**without, **environment}).invoke(cli, words, prog_name="standfast")
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception
-    return CompletedProcess(["holdfast", *words], ended.exit_code, ended.stdout, ended.stderr)
+    return CompletedProcess(["standfast", *words], ended.exit_code, ended.stdout, ended.stderr)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fleet_app import make_app
 
-from holdfast.errors import KeyTakenError
+from standfast.errors import KeyTakenError
 
 
 @dataclass(frozen=True, slots=True)

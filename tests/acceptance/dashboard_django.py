@@ -29,11 +29,11 @@ from django.core.management import call_command  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
 from django.urls import include, path  # noqa: E402
 
-from holdfast import Holdfast  # noqa: E402
-from holdfast.dashboard import Dashboard  # noqa: E402
-from holdfast.host.django.dashboard import staff, urls  # noqa: E402
+from standfast import Standfast  # noqa: E402
+from standfast.dashboard import Dashboard  # noqa: E402
+from standfast.host.django.dashboard import staff, urls  # noqa: E402
 
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db")
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db")
 
 
 @app.task

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 FOLDER = Path(__file__).resolve().parent
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
 
 
 @app.task(max_attempts=1)

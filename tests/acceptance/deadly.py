@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ledger import VARIABLE, Ledger
 
-from holdfast import Context
+from standfast import Context
 
 log = logging.getLogger("deadly")
 

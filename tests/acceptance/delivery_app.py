@@ -6,12 +6,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast import AppriseChannel, CommandChannel, Holdfast, WebhookChannel
-from holdfast.alerts.defaults import DEFAULT_RULES
+from standfast import AppriseChannel, CommandChannel, Standfast, WebhookChannel
+from standfast.alerts.defaults import DEFAULT_RULES
 
 FOLDER = Path(__file__).resolve().parent
 WRITE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=2, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", lease=2, beat=0.25, grace=5, store_timeout=5)
 app.alerts(
     rules=[replace(rule, enabled=False) for rule in DEFAULT_RULES],  # nothing is told but what a test orders
     channels=[

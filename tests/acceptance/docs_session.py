@@ -106,7 +106,7 @@ class Session:
 
     def _run(self, command, words):
         """Return the exit code of a command and what it prints. `words`: the same for a ready Python, if it can."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDFAST", "PYTEST"))}
         path = f"{BIN}{os.pathsep}{kept['PATH']}"
         environment = {**kept, "PATH": path, "COLUMNS": str(COLUMNS), "PYTEST_ADDOPTS": PLUGINS}
         if self.python and words:

@@ -16,7 +16,7 @@ from typing import Any
 from verb_scenes import Scene, Stage
 
 from fault_proxy import Fault, Harm, Proxy, Way
-from holdfast.errors import HoldfastError
+from standfast.errors import StandfastError
 
 QUICK = 0.75
 """Seconds that a call has where it waits in vain."""
@@ -124,7 +124,7 @@ class EveryByte:
         began = time.monotonic()
         try:
             answer = caller.call(scene, within)
-        except HoldfastError:
+        except StandfastError:
             took, succeeded = time.monotonic() - began, False
             self._was_struck = self._proxy.struck
             self._proxy.arm(None)
@@ -146,7 +146,7 @@ class EveryByte:
     def _go_on(self, caller: Caller, tries: int) -> None:
         scene = self._stage.set("get")
         for _ in range(tries - 1):
-            with suppress(HoldfastError):
+            with suppress(StandfastError):
                 answer = caller.call(scene, AMPLE)
                 assert scene.is_right(answer), "the next call got the answer of another"
                 return
@@ -167,7 +167,7 @@ class _Calling:
         self._caller = Caller(self._trials._open(self._within), self._manner)
         if self._manner.is_warm:
             for _ in range(3):  # on a busy machine the short time may not do
-                with suppress(HoldfastError):
+                with suppress(StandfastError):
                     self._caller.call(self._trials._stage.set("get"), self._within)
                     break
         return self._caller

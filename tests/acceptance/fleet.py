@@ -1,4 +1,4 @@
-"""A fleet of real `holdfast worker` processes on one store, and the means to harm it.
+"""A fleet of real `standfast worker` processes on one store, and the means to harm it.
 
 Each worker is a tree, a supervisor and its children, in a process group of its own. Only processes that the fleet
 has started are ever signalled, and all of them are gone when it closes.
@@ -24,12 +24,12 @@ from commands import ask
 from fleet_app import SETTINGS, variable_of
 from ledger import VARIABLE, Ledger
 
-from holdfast.core.job import Attempt, Job
-from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter, Worker
+from standfast.core.job import Attempt, Job
+from standfast.core.states import State
+from standfast.store.protocol import JobFilter, Worker
 
-PROVE = os.environ.get("HOLDFAST_PROVE") == "1"
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+PROVE = os.environ.get("STANDFAST_PROVE") == "1"
+STANDFAST = str(Path(sys.executable).with_name("standfast"))
 HERE = Path(__file__).parent
 PATIENCE = 60.0
 """Seconds after which what should have happened is a failure: long, because others use the machine too."""
@@ -117,7 +117,7 @@ class Fleet:
         log = self._folder / f"worker-{len(self.trees)}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [HOLDFAST, "worker", self._target, "--app-dir", str(HERE), "--url", self.url, *given],
+                [STANDFAST, "worker", self._target, "--app-dir", str(HERE), "--url", self.url, *given],
                 env={
                     **self._environment(),
                     **{variable_of(name): str(value) for name, value in settings.items()},
@@ -211,14 +211,14 @@ class Fleet:
 
     # -- the world outside -----------------------------------------------------------------------------------
 
-    def holdfast(self, *words: str) -> str:
+    def standfast(self, *words: str) -> str:
         """Return what a command says on stdout."""
         ended = ask([*words, "--url", self.url], self._environment())
         ended.check_returncode()
         return ended.stdout
 
-    def holdfast_json(self, *words: str) -> Any:
-        return json.loads(self.holdfast(*words, "--json"))
+    def standfast_json(self, *words: str) -> Any:
+        return json.loads(self.standfast(*words, "--json"))
 
     @contextmanager
     def user_transaction(self) -> Iterator[None]:
@@ -268,7 +268,7 @@ class Fleet:
         )
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST_")}
         ours = {VARIABLE: str(self.ledger.path), "TMPDIR": str(self._temporary), "COLUMNS": "200"}
         return {**kept, **ours, "PYTHONUNBUFFERED": "1"}
 

@@ -13,37 +13,37 @@ from pathlib import Path
 from deadly import DEATHS
 from ledger import VARIABLE, Ledger
 
-from holdfast import Context, Every, Holdfast, Window
-from holdfast.clock import SystemClock
+from standfast import Context, Every, Standfast, Window
+from standfast.clock import SystemClock
 
 SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 """Settings without an option on the command line; a worker of a test finds them in the environment."""
 
 
-TICKS = "HOLDFAST_TEST_TICKS"
+TICKS = "STANDFAST_TEST_TICKS"
 """Where the environment says how often a schedule fires, if at all."""
 
-TICKS_OVERLAP = "HOLDFAST_TEST_TICKS_OVERLAP"
+TICKS_OVERLAP = "STANDFAST_TEST_TICKS_OVERLAP"
 """And what becomes of times that overlap."""
 
 
-WINDOW = "HOLDFAST_TEST_WINDOW"
+WINDOW = "STANDFAST_TEST_WINDOW"
 """Where the environment names the file that tells when a queue and a task are closed, if they are at all."""
 
 UNTIL_WINDOW, WINDOW_LENGTH, NOTICE = 8.0, 4.0, 3.0
 """Seconds from the first import of this app to the window; how long it lasts; how long before it jobs are asked."""
 
-SKEW = "HOLDFAST_TEST_SKEW"
+SKEW = "STANDFAST_TEST_SKEW"
 """Where the environment says by how many seconds the clock of a worker is ahead, if it is wrong."""
 
 
 def variable_of(setting: str) -> str:
-    return f"HOLDFAST_TEST_{setting.upper()}"
+    return f"STANDFAST_TEST_{setting.upper()}"
 
 
-def make_app(url: str | None = None) -> Holdfast:
+def make_app(url: str | None = None) -> Standfast:
     given = {name: float(os.environ[variable_of(name)]) for name in SETTINGS if variable_of(name) in os.environ}
-    app = Holdfast(url, **given)
+    app = Standfast(url, **given)
     for handler in HANDLERS:
         app.task(handler)
     app.task(name="nap_deaf", timeout=0.2)(nap_in_thread)

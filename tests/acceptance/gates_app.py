@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 LIMIT = 2
 
@@ -18,8 +18,8 @@ async def note() -> None:
     """Do nothing: it is free, and behind the others in their queue."""
 
 
-def make_app(url: str | None = None) -> Holdfast:
-    app = Holdfast(url)
+def make_app(url: str | None = None) -> Standfast:
+    app = Standfast(url)
     app.gate("disk", LIMIT)
     app.queue("mail", concurrency=LIMIT)
     app.task(hold, name="scan", concurrency=LIMIT)

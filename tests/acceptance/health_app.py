@@ -7,10 +7,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from holdfast import Holdfast
-from holdfast.health import LOOPBACK, Health
+from standfast import Standfast
+from standfast.health import LOOPBACK, Health
 
-app = Holdfast()
+app = Standfast()
 
 by_token = Health(app, token=os.environ["HEALTH_TOKEN"])
 by_network = Health(app, networks=LOOPBACK)

@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 FOLDER = Path(__file__).resolve().parent
 WRONG = os.environ.get("WRONG", "")
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5)
 pool: list[str] = []
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -28,7 +28,7 @@ def note(what: str) -> None:
 
 
 @app.lifespan
-async def connections(its_app: Holdfast) -> AsyncIterator[None]:
+async def connections(its_app: Standfast) -> AsyncIterator[None]:
     """Open a pool, and close it."""
     assert its_app is app
     await asyncio.sleep(0)
@@ -39,7 +39,7 @@ async def connections(its_app: Holdfast) -> AsyncIterator[None]:
 
 
 @app.lifespan
-async def cache(_: Holdfast) -> AsyncIterator[None]:
+async def cache(_: Standfast) -> AsyncIterator[None]:
     """Warm a cache that needs the pool."""
     assert pool == ["open"]
     note("cache warmed")

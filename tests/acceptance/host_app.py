@@ -6,9 +6,9 @@ import time
 
 from host_notes import VARIABLE, note
 
-from holdfast import Context, Every, Holdfast
+from standfast import Context, Every, Standfast
 
-app = Holdfast()
+app = Standfast()
 
 
 @app.task(schedule=Every(1, anchored=True, overlap="allow", misfire="all"))

@@ -3,8 +3,8 @@
 from django.http import HttpResponse
 from django.urls import path
 
-INSTALLED_APPS = ["holdfast.host.django"]
-HOLDFAST = {"APP": "host_app:app", "EMBEDDED": True}
+INSTALLED_APPS = ["standfast.host.django"]
+STANDFAST = {"APP": "host_app:app", "EMBEDDED": True}
 ALLOWED_HOSTS = ["127.0.0.1"]
 ROOT_URLCONF = "host_django"
 SECRET_KEY = "of a test"

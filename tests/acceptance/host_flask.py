@@ -3,7 +3,7 @@
 from flask import Flask, request
 from host_app import app, order
 
-from holdfast.host.wsgi import bind
+from standfast.host.wsgi import bind
 
 web = Flask("host_flask")
 bind(web, app)

@@ -7,8 +7,8 @@ from host_asgi import ROUTES
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast.health import LOOPBACK, Health
-from holdfast.host.asgi import lifespan
+from standfast.health import LOOPBACK, Health
+from standfast.host.asgi import lifespan
 
 health = Health(app, networks=LOOPBACK, rate=1000)
 

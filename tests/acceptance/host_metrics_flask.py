@@ -5,7 +5,7 @@ import os
 from host_flask import app, web
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from holdfast.health import LOOPBACK, Health
+from standfast.health import LOOPBACK, Health
 
 health = Health(app, networks=LOOPBACK, rate=1000)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-VARIABLE = "HOLDFAST_TEST_NOTES"
+VARIABLE = "STANDFAST_TEST_NOTES"
 
 
 @dataclass(frozen=True, slots=True)

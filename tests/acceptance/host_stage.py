@@ -14,17 +14,17 @@ import httpx
 from fleet import HERE, PATIENCE, wait_until
 from host_notes import VARIABLE, Notes
 
-from holdfast import Holdfast, State
-from holdfast.core.job import Job
-from holdfast.store.protocol import JobFilter, Worker
 from servers.process import free_port
+from standfast import Standfast, State
+from standfast.core.job import Job
+from standfast.store.protocol import JobFilter, Worker
 
 PYTHON = sys.executable
 GRACE = 2 * round(PATIENCE)
 """Seconds of grace: a stop that comes to their end, as nobody was told of it, is too late for the test."""
 
 LEASE = 3
-OURS = ("HOLDFAST_", "PYTEST_")
+OURS = ("STANDFAST_", "PYTEST_")
 """How names of the environment begin that a server does not inherit: a process of pytest has no worker in it."""
 
 
@@ -104,7 +104,7 @@ class Stage:
         self.folder = folder
         self.url = url or f"sqlite:///{folder / 'jobs.db'}"
         self.notes = Notes(folder / "notes")
-        self.app = Holdfast(self.url)
+        self.app = Standfast(self.url)
         self.servers: list[Served] = []
 
     # -- servers ---------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Stage:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
-        ours = {"HOLDFAST_URL": self.url, "HOLDFAST_LEASE": str(LEASE), "HOLDFAST_GRACE": str(GRACE)}
+        ours = {"STANDFAST_URL": self.url, "STANDFAST_LEASE": str(LEASE), "STANDFAST_GRACE": str(GRACE)}
         return {
             **kept,
             **ours,

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from ledger import VARIABLE, Ledger
 
-from holdfast import Context, Holdfast, Secret, Snooze
+from standfast import Context, Secret, Snooze, Standfast
 
 MEGABYTE = 1024**2
 
@@ -43,8 +43,8 @@ class LargeSum(Sum):
     digits: int = 0
 
 
-def make_app(url: str | None = None) -> Holdfast:
-    app = Holdfast(url)
+def make_app(url: str | None = None) -> Standfast:
+    app = Standfast(url)
     for declare in (add, aadd, obey, ignore, hold_interpreter, nap, noop, folder):
         app.task(isolation="process")(declare)
     app.task(isolation="process", max_attempts=1, name="noop_once")(noop)
@@ -73,9 +73,9 @@ async def for_tenant(ctx: Context, call_next: Callable[[], Awaitable[Any]]) -> A
     return await call_next()
 
 
-async def open_here(_: Holdfast) -> AsyncIterator[None]:
+async def open_here(_: Standfast) -> AsyncIterator[None]:
     spec = sys.modules["__main__"].__spec__
-    if spec is not None and spec.name == "holdfast.child.cell":
+    if spec is not None and spec.name == "standfast.child.cell":
         while beside_ledger("slow").exists():  # noqa: ASYNC110 - a file rings no bell
             await asyncio.sleep(0.02)
         if beside_ledger("closed").exists():

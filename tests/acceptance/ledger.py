@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.clock import SystemClock
+from standfast.clock import SystemClock
 
-VARIABLE = "HOLDFAST_TEST_LEDGER"
+VARIABLE = "STANDFAST_TEST_LEDGER"
 
 CLOCK = SystemClock()
 

@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast import Holdfast
-from holdfast.errors import LockLostError
+from standfast import Standfast
+from standfast.errors import LockLostError
 
 NAME = "contended"
 STEP = 0.01
@@ -45,7 +45,7 @@ def main() -> None:
     url, places, ttl, seconds, path = sys.argv[1:6]
     ledger = Ledger(Path(path), checks=int(places) == 1)
     until = time.monotonic() + float(seconds)
-    with Holdfast(url, retry_for=10) as app:
+    with Standfast(url, retry_for=10) as app:
         while (left := until - time.monotonic()) > 0:
             if sys.argv[6:] == ["session"]:
                 lock = app.lock(NAME, ttl=float(ttl), session=True)

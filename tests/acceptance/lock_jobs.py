@@ -5,13 +5,13 @@ import os
 import signal
 from pathlib import Path
 
-from holdfast import Holdfast
-from holdfast.locks.errands import look_at_all
+from standfast import Standfast
+from standfast.locks.errands import look_at_all
 
 TTL = 3
 """Seconds: long enough that a supervisor on a busy machine renews in time."""
 
-app = Holdfast(os.environ["HOLDFAST_URL"])
+app = Standfast(os.environ["STANDFAST_URL"])
 
 
 @app.task

@@ -5,10 +5,10 @@ import os
 import warnings
 from pathlib import Path
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 FOLDER = Path(__file__).resolve().parent
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
 log = logging.getLogger("shop.mail")
 
 if "LOGS_APP_CONSOLE" in os.environ:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ledger import VARIABLE, Ledger
 
-from holdfast import Context, Holdfast, WaitTimeoutError
+from standfast import Context, Standfast, WaitTimeoutError
 
 PATIENCE = 60
 STEPS = ("charge", "reserve", "ship", "mail", "close")
@@ -57,7 +57,7 @@ def connect(url: str) -> Any:
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return sqlite3.connect(parts.path, timeout=PATIENCE)
-    schema = parse_qs(parts.query).get("schema", ["holdfast"])[0]
+    schema = parse_qs(parts.query).get("schema", ["standfast"])[0]
     import psycopg  # noqa: PLC0415 - most processes need none
 
     return psycopg.connect(parts._replace(query="").geturl(), options=f"-c search_path={schema}")
@@ -123,8 +123,8 @@ async def quick(ctx: Context) -> None:
     ledger().write("start", ctx)
 
 
-def make_app(url: str | None = None) -> Holdfast:
-    app = Holdfast(url, lease=2, beat=0.25, grace=5, store_timeout=5)
+def make_app(url: str | None = None) -> Standfast:
+    app = Standfast(url, lease=2, beat=0.25, grace=5, store_timeout=5)
     store = app.settings.url
 
     @app.task(max_attempts=1000, backoff=0.01)

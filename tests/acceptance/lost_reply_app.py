@@ -9,13 +9,13 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-from holdfast import Context, Holdfast, StoreUnavailableError
+from standfast import Context, Standfast, StoreUnavailableError
 
 FOLDER = Path(__file__).resolve().parent
 BACKENDS = {"postgresql": ("postgres", "PostgresBackend"), "redis": ("redis", "RedisBackend")}
 
-store, backend = BACKENDS.get(os.environ.get("HOLDFAST_URL", "").partition(":")[0], ("sqlite", "SqliteBackend"))
-Backend = getattr(import_module(f"holdfast.store.{store}.backend"), backend)
+store, backend = BACKENDS.get(os.environ.get("STANDFAST_URL", "").partition(":")[0], ("sqlite", "SqliteBackend"))
+Backend = getattr(import_module(f"standfast.store.{store}.backend"), backend)
 """The only one that is loaded: the others bring their drivers."""
 
 
@@ -49,7 +49,7 @@ if "LOSE" in os.environ:  # in the child of a worker only: its supervisor import
     wire = Wire(os.environ["LOSE"])
     Backend.arun = lambda backend, verb: wire.arun(backend, verb)  # noqa: PLW0108 - it must bind as a method
 
-app = Holdfast(
+app = Standfast(
     f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=1, concurrency=5, safety_poll=0.5
 )
 

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 FOLDER = Path(__file__).resolve().parent
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db")
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db")
 
 
 async def do_nothing() -> None:

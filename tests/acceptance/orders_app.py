@@ -17,14 +17,14 @@ from pathlib import Path
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 FOLDER = Path(__file__).resolve().parent
 DATABASE = FOLDER / "jobs.db"
 PATIENCE = 60
 """Seconds that a customer waits for its turn to write."""
 
-app = Holdfast(f"sqlite:///{DATABASE}", lease=3, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{DATABASE}", lease=3, beat=0.25, grace=5, store_timeout=5)
 
 
 def note(ctx: Context, what: str) -> None:

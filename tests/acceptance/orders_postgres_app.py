@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 
 from connections import ASYNC, SYNC, kind, open_own
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 FOLDER = Path(__file__).resolve().parent
 SAID = json.loads((FOLDER / "said.json").read_text())
 URL, OWN, WAYS = SAID["url"], SAID["schema"], SAID["kinds"]
 """The store, the schema of the shop's own tables, and the kinds of connection that customers use, by turns."""
 
-app = Holdfast(URL, lease=3, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(URL, lease=3, beat=0.25, grace=5, store_timeout=5)
 
 
 def note(ctx: Context, what: str) -> None:

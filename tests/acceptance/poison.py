@@ -7,25 +7,25 @@ from pathlib import Path
 
 from dashboard_alerts import alert, put_board
 from dashboard_stage import WORKER, Stage
-from holdfast.alerts.board import add_silence
-from holdfast.alerts.standing import Published
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Catalogue, Parameter, QueueEntry, TaskEntry
-from holdfast.core.alert import AlertRule, Check, Example, Notice, NoticeKind, Severity
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.job import Failure, Progress
-from holdfast.core.objective import Objective
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.ids import new_job_id
-from holdfast.incidents.book import write_incident
-from holdfast.locks.errands import take
-from holdfast.locks.roll import Bid
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template
-from holdfast.schedule.rules import Cron
-from holdfast.store.protocol import WorkerInfo
-from holdfast.store.sqlite.backend import SqliteBackend
+from standfast.alerts.board import add_silence
+from standfast.alerts.standing import Published
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Catalogue, Parameter, QueueEntry, TaskEntry
+from standfast.core.alert import AlertRule, Check, Example, Notice, NoticeKind, Severity
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.job import Failure, Progress
+from standfast.core.objective import Objective
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.ids import new_job_id
+from standfast.incidents.book import write_incident
+from standfast.locks.errands import take
+from standfast.locks.roll import Bid
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template
+from standfast.schedule.rules import Cron
+from standfast.store.protocol import WorkerInfo
+from standfast.store.sqlite.backend import SqliteBackend
 
 SECRET = "hunter2-hunter2-hunter2"
 FIELDS = """

@@ -10,7 +10,7 @@ from typing import Literal, Self
 import fleet_app
 from pydantic import BaseModel, model_serializer, model_validator
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 
 class Deadly(BaseModel):
@@ -32,7 +32,7 @@ class Deadly(BaseModel):
 
 
 IN_A_WORKER = (
-    sys.modules["__main__"].__spec__ is not None and "holdfast.child" in sys.modules["__main__"].__spec__.name
+    sys.modules["__main__"].__spec__ is not None and "standfast.child" in sys.modules["__main__"].__spec__.name
 )
 
 
@@ -44,7 +44,7 @@ def take_deadly_in_thread(given: Deadly) -> Deadly:
     return given
 
 
-def make_app(url: str | None = None) -> Holdfast:
+def make_app(url: str | None = None) -> Standfast:
     app = fleet_app.make_app(url)
     for handler in (take_deadly, take_deadly_in_thread):
         app.task(handler)

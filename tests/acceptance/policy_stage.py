@@ -2,10 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from holdfast.core.job import ClaimRef, Ending, Failure
-from holdfast.core.record import Decision, Fire
-from holdfast.core.states import Move, State
 from schedule_stage import NOON, WORKER, Stage
+from standfast.core.job import ClaimRef, Ending, Failure
+from standfast.core.record import Decision, Fire
+from standfast.core.states import Move, State
 
 
 class PolicyStage(Stage):

@@ -1,4 +1,4 @@
-"""A Python that has imported Holdfast, and forks for each program that it is asked to run.
+"""A Python that has imported Standfast, and forks for each program that it is asked to run.
 
 To import it takes longer than most examples of the documentation run. Everything else is as in a process of its
 own: arguments, folder, environment, output, the end of the interpreter and the exit code.
@@ -26,7 +26,7 @@ BIN = Path(sys.executable).parent
 def words_of(command: str) -> list[str] | None:
     """Return the words of a command that a ready Python can run, or None for any other."""
     words = None if SHELL & set(command) else shlex.split(command)
-    return words if words and words[0] in {"holdfast", "python"} and words[1:2] != ["-m"] else None
+    return words if words and words[0] in {"standfast", "python"} and words[1:2] != ["-m"] else None
 
 
 class ReadyPython:
@@ -82,8 +82,8 @@ def become(words: list[str], folder: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     random.seed()
     program, *rest = words
-    if program == "holdfast":
-        sys.argv, sys.path[0] = [str(BIN / "holdfast"), *rest], str(BIN)
+    if program == "standfast":
+        sys.argv, sys.path[0] = [str(BIN / "standfast"), *rest], str(BIN)
         sys.exit(main())
     module = sys.modules["__main__"] = ModuleType("__main__")
     if rest[0] == "-c":
@@ -99,11 +99,11 @@ def become(words: list[str], folder: str, environment: dict[str, str]) -> None:
 if __name__ == "__main__":
     import click
 
-    import holdfast.child.loading
-    import holdfast.store.sqlite.backend
-    import holdfast.supervisor.main
-    import holdfast.testing  # noqa: F401 - for those who come
-    from holdfast.cli.main import cli, main
+    import standfast.child.loading
+    import standfast.store.sqlite.backend
+    import standfast.supervisor.main
+    import standfast.testing  # noqa: F401 - for those who come
+    from standfast.cli.main import cli, main
 
     for name in cli.list_commands(click.Context(cli)):
         cli.get_command(click.Context(cli), name)

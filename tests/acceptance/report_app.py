@@ -3,13 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from holdfast import CommandChannel, Context, Holdfast
-from holdfast.report import schedule_report
+from standfast import CommandChannel, Context, Standfast
+from standfast.report import schedule_report
 
 FOLDER = Path(__file__).resolve().parent
 WRITE = f"cat >> {FOLDER}/sent"
 
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", name="shop", lease=10, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", name="shop", lease=10, beat=0.25, grace=5, store_timeout=5)
 app.alerts(channels=[CommandChannel(name="ops", command=("/bin/sh", "-c", WRITE))])
 app.objective("mail", target=0.9, task="send")
 app.objective("in-time", target=0.99, queue="default", start_within=3600)

@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast import Cancel, Constant, Context, Discard, Exponential, Fail, Holdfast, Retry, Snooze, Success
+from standfast import Cancel, Constant, Context, Discard, Exponential, Fail, Retry, Snooze, Standfast, Success
 
 FOLDER = Path(__file__).resolve().parent
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
 
 
 def note(ctx: Context, what: str) -> None:

@@ -21,18 +21,18 @@ from pathlib import Path
 
 from commands import BRIEF, ask
 
-from holdfast.core.states import Move
+from standfast.core.states import Move
 
 HERE = Path(__file__).resolve().parent
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
-PROVE = bool(os.environ.get("HOLDFAST_PROVE"))
+STANDFAST = str(Path(sys.executable).with_name("standfast"))
+PROVE = bool(os.environ.get("STANDFAST_PROVE"))
 PATIENCE = 60.0
 """Seconds after which something is taken not to happen; a sound run needs a fraction of it."""
 
 
 def environment(**more):
     """Return the surroundings without what would lead a command elsewhere."""
-    kept = {name: value for name, value in os.environ.items() if name not in {"HOLDFAST_URL", "COLUMNS"}}
+    kept = {name: value for name, value in os.environ.items() if name not in {"STANDFAST_URL", "COLUMNS"}}
     return {**kept, "PYTHONUNBUFFERED": "1", **more}
 
 
@@ -57,13 +57,13 @@ def import_anew(path):
 def _is_worker(pid):
     """Tell whether a process runs jobs: the guard of its supervisor does not."""
     try:
-        return b"holdfast.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"standfast.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
 
 class Worker:
-    """A `holdfast worker` in a process group of its own; its words go to a file."""
+    """A `standfast worker` in a process group of its own; its words go to a file."""
 
     def __init__(self, command, words, env):
         self._words = words
@@ -145,7 +145,7 @@ class Shop:
 
     def start(self, *options, target="shop:app", through=(), **env):
         """Start a worker."""
-        command = [*through, HOLDFAST, "worker", target, "--app-dir", str(self.folder), *options]
+        command = [*through, STANDFAST, "worker", target, "--app-dir", str(self.folder), *options]
         words = self.folder / f"worker-{len(self.workers)}.log"
         self.workers.append(Worker(command, words, environment(TMPDIR=str(self.folder), **env)))
         return self.workers[-1]
@@ -214,13 +214,13 @@ class Shop:
 
     # -- the command line ---------------------------------------------------------------------------------------
 
-    def holdfast(self, *args, through=()):
+    def standfast(self, *args, through=()):
         """Run a command on this shop's store."""
         return run(*args, "--url", self.url, through=through)
 
     def asked(self, *args):
         """Run a command and return its JSON."""
-        done = self.holdfast(*args, "--json")
+        done = self.standfast(*args, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -233,7 +233,7 @@ def run(*args, through=(), **env):
     if args[0] in BRIEF and not through:
         return ask(args, environment(**env))
     return subprocess.run(
-        [*through, HOLDFAST, *args],
+        [*through, STANDFAST, *args],
         env=environment(**env),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -245,6 +245,6 @@ def run(*args, through=(), **env):
 
 def assert_one_line(said, *words):
     """One line that names what is wrong, and no traceback."""
-    assert re.fullmatch(r"holdfast: [^\n]+\n", said), said
+    assert re.fullmatch(r"standfast: [^\n]+\n", said), said
     for word in words:
         assert word in said, said

@@ -18,12 +18,12 @@ from pathlib import Path
 import httpx
 from argon2 import PasswordHasher
 
-from holdfast.dashboard.access.headers import cookie_name
-from holdfast.dashboard.access.sessions import COOKIE
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.access.user_file import add_user
+from standfast.dashboard.access.headers import cookie_name
+from standfast.dashboard.access.sessions import COOKIE
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.access.user_file import add_user
 
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+STANDFAST = str(Path(sys.executable).with_name("standfast"))
 TOKEN = "the-token-of-the-dashboard-7f3a"
 PASSWORD = "correct horse battery"
 USERS = {"ada": Role.ADMIN, "otto": Role.OPERATOR, "vera": Role.VIEWER, "gus": Role.VIEWER}
@@ -107,7 +107,7 @@ def besieged(folder: Path, *words: str, prefix: str = "", url: str | None = None
         add_user(users, "grant", Role.VIEWER, PASSWORD, grants=["queues.pause"], hasher=QUICK)
         token.write_text(TOKEN)
         token.chmod(0o600)
-    command = [HOLDFAST, "dashboard", "--url", url or f"sqlite:///{folder / 'jobs.db'}", "--port", "0"]
+    command = [STANDFAST, "dashboard", "--url", url or f"sqlite:///{folder / 'jobs.db'}", "--port", "0"]
     command += ["--users", str(users), "--token-file", str(token), *words] if is_known else words
     log = (folder / "dashboard.log").open("ab")
     with log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder) as process:

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import Constant, Context, Holdfast
-from holdfast.codec import Secret
-from holdfast.worker import running
-from holdfast.worker.reporter import Reporter
+from standfast import Constant, Context, Standfast
+from standfast.codec import Secret
+from standfast.worker import running
+from standfast.worker.reporter import Reporter
 
 FOLDER = Path(__file__).resolve().parent
-app = Holdfast(os.environ.get("STRAY_URL") or f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5)
+app = Standfast(os.environ.get("STRAY_URL") or f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5)
 running.STUCK_AFTER = 1.0
 
 

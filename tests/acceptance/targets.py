@@ -7,21 +7,21 @@ from typing import Any
 
 from dashboard_alerts import alert, publish_watching, put
 from dashboard_stage import Stage
-from holdfast.alerts.added import add_rule
-from holdfast.alerts.board import add_silence
-from holdfast.core.alert import AlertRule, Check
-from holdfast.core.incident import Incident, Trouble
-from holdfast.core.record import Kind
-from holdfast.dashboard.operations import OPERATIONS, AnyOperation
-from holdfast.ids import new_job_id
-from holdfast.incidents.book import write_incident
-from holdfast.locks.errands import take
-from holdfast.locks.roll import Bid
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template
-from holdfast.schedule.rules import Cron
-from holdfast.store.protocol import WorkerInfo
-from holdfast.store.sqlite.backend import SqliteBackend
+from standfast.alerts.added import add_rule
+from standfast.alerts.board import add_silence
+from standfast.core.alert import AlertRule, Check
+from standfast.core.incident import Incident, Trouble
+from standfast.core.record import Kind
+from standfast.dashboard.operations import OPERATIONS, AnyOperation
+from standfast.ids import new_job_id
+from standfast.incidents.book import write_incident
+from standfast.locks.errands import take
+from standfast.locks.roll import Bid
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template
+from standfast.schedule.rules import Cron
+from standfast.store.protocol import WorkerInfo
+from standfast.store.sqlite.backend import SqliteBackend
 
 ACTS = tuple(operation for operation in OPERATIONS if operation.changes)
 

@@ -10,8 +10,8 @@ import pytest
 from shopfloor import PROVE, Shop, eventually
 
 from alert_receivers import hook, mail_server
-from holdfast.alerts.delivery import order_delivery, trial_notice
-from holdfast.core.states import State
+from standfast.alerts.delivery import order_delivery, trial_notice
+from standfast.core.states import State
 
 KILLS = 10 if PROVE else 1
 
@@ -52,7 +52,7 @@ def test_a_notice_arrives_by_mail_webhook_and_program(tmp_path, monkeypatch):
         eventually(lambda: all(fleet.state(job) is State.COMPLETED for job in jobs), "all were sent")
         [posted], [letter] = receiver.got, mail.letters.got
         [line] = (tmp_path / "sms").read_text().splitlines()
-        assert (posted["signed"], posted["headers"]["X-Holdfast-Delivery"], posted["said"]["id"]) == (
+        assert (posted["signed"], posted["headers"]["X-Standfast-Delivery"], posted["said"]["id"]) == (
             True,
             notice,
             notice,
@@ -117,10 +117,10 @@ def test_no_secret_reaches_the_store_or_the_log(tmp_path, monkeypatch, nobody):
 def test_a_worker_that_lacks_a_secret_says_which(tmp_path, monkeypatch, nobody):
     """At its start, and not when somebody should have been told."""
     with hook() as receiver, Fleet(tmp_path, receiver, nobody, monkeypatch) as fleet:
-        (tmp_path / "holdfast.toml").write_text(
+        (tmp_path / "standfast.toml").write_text(
             '[alerts.channels.chat]\nkind = "apprise"\nurl = "slack://${CHAT_TOKEN}"\n'
         )
-        worker = fleet.start(HOLDFAST_CONFIG=str(tmp_path / "holdfast.toml"))
+        worker = fleet.start(STANDFAST_CONFIG=str(tmp_path / "standfast.toml"))
         assert worker.wait() == 2
         assert "the variable CHAT_TOKEN is not set" in worker.words
         assert "Traceback" not in worker.words

@@ -19,14 +19,14 @@ from alert_listeners import SECRET, TITLE, all_listening, mails_in
 from fleet import PATIENCE, PROVE, sizes, wait_until
 from watched_app import SAID, Said
 
-from holdfast import AlertRule, AppriseChannel, Check, DeadMan, JobStateError, Severity, WebhookChannel
-from holdfast.alerts.breach import Breach
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.alerts.delivery import DELIVER
-from holdfast.alerts.judge import Round, judge
-from holdfast.alerts.standing import Board
-from holdfast.core.record import Kind
-from holdfast.core.states import State
+from standfast import AlertRule, AppriseChannel, Check, DeadMan, JobStateError, Severity, WebhookChannel
+from standfast.alerts.breach import Breach
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.alerts.delivery import DELIVER
+from standfast.alerts.judge import Round, judge
+from standfast.alerts.standing import Board
+from standfast.core.record import Kind
+from standfast.core.states import State
 
 LONG = sizes(short=PATIENCE, full=180.0)
 """Seconds after which what should have come is missing."""
@@ -91,8 +91,8 @@ class Stage:
             path = os.pathsep.join([str(ELSEWHERE), *filter(None, [os.environ.get("PYTHONPATH")])])
             environment |= {
                 "PYTHONPATH": path,
-                "HOLDFAST_TEST_MOMENT": str(self._moments),
-                "HOLDFAST_TEST_STORE": self.fleet.url.partition(":")[0],
+                "STANDFAST_TEST_MOMENT": str(self._moments),
+                "STANDFAST_TEST_STORE": self.fleet.url.partition(":")[0],
             }
         return self.fleet.start(environment=environment, queues=queues, **{"lease": LEASE, **options})
 
@@ -392,7 +392,7 @@ def test_a_webhook_that_is_gone_leaves_a_dead_letter_without_secrets(stage):
     """It names the channel and says why. The URL and the secret are in no record, no job and no log."""
     stage.declare(SILENT_B)
     stage.webhook.refuse = 10**6
-    stage.start("a,holdfast.alerts")
+    stage.start("a,standfast.alerts")
     b = stage.start_fleet(of_a=1)
     stage.stop_child(b)
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shopfloor import Shop
 
-from holdfast.codec import Arguments, decode_result, encode_result
+from standfast.codec import Arguments, decode_result, encode_result
 
 EXAMPLES = sizes(short=100, full=5_000)
 
@@ -223,9 +223,9 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast(f"sqlite:///{Path(__file__).parent}/jobs.db")
+app = Standfast(f"sqlite:///{Path(__file__).parent}/jobs.db")
 
 class User(BaseModel):
     name: str
@@ -291,7 +291,7 @@ def test_arguments_of_older_versions_are_upgraded(shop):
     ]
     for handle, (version, payload) in zip(older, payloads, strict=True):
         shop.sql(
-            "UPDATE holdfast_job SET version = ?, payload = ? WHERE id = ?", version, payload.encode(), handle.id
+            "UPDATE standfast_job SET version = ?, payload = ? WHERE id = ?", version, payload.encode(), handle.id
         )
     newest = shop.tasks.send.enqueue("eve", subject="news")
     shop.drain()
@@ -303,7 +303,7 @@ def test_arguments_of_older_versions_are_upgraded(shop):
     failed = older[2].job()
     assert (failed.state, failed.attempt) == ("dead", 1)
     assert failed.error == (
-        "holdfast.errors.PayloadError: the upgrade of send from version 2 to 3 failed:"
+        "standfast.errors.PayloadError: the upgrade of send from version 2 to 3 failed:"
         " LookupError: nobody has no subject; correct it and retry the job"
     )
     assert "nobody has no subject" in shop.history(older[2])[0].traceback

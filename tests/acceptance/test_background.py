@@ -8,7 +8,7 @@ import threading
 import pytest
 from shopfloor import PATIENCE, Shop, environment, eventually
 
-from holdfast import BackgroundFullError, BackgroundState
+from standfast import BackgroundFullError, BackgroundState
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -48,7 +48,7 @@ def test_a_stop_ends_work_in_threads(shop):
     assert "thread" not in left
     [incident] = shop.asked("incidents", "list")
     assert incident["summary"] == "ConnectionError: refused for •••• in work in the background, fail"
-    shown = shop.holdfast("incidents", "show", incident["id"]).stdout
+    shown = shop.standfast("incidents", "show", incident["id"]).stdout
     assert "in fail" in shown
     assert "open-sesame" not in shown + said
 

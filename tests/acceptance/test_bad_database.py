@@ -33,12 +33,12 @@ os.execv(sys.argv[2], sys.argv[2:])
 ENQUEUE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from holdfast import HoldfastError, Holdfast
+from standfast import StandfastError, Standfast
 from shop import app, pack
 app.close()
 try:
     pack.enqueue(order=1)
-except HoldfastError as error:
+except StandfastError as error:
     print(type(error).__name__, error, sep=": ")
 """
 
@@ -52,7 +52,7 @@ def enqueue(shop, url, through=()):
     """Enqueue through the API in a process of its own, and return what it said."""
     command = [*through, sys.executable, "-W", "error", "-c", ENQUEUE, str(shop.folder)]
     done = subprocess.run(
-        command, env=environment(HOLDFAST_URL=url), capture_output=True, text=True, timeout=60, check=True
+        command, env=environment(STANDFAST_URL=url), capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stderr == ""
     return done.stdout
@@ -120,12 +120,12 @@ def test_bad_database_other_file(shop, tmp_path):
 def test_bad_database_newer_schema(shop):
     """A database of a newer release is refused with the remedy, and is the same afterwards."""
     handle = shop.tasks.pack.enqueue(order=1)
-    [(ours,)] = shop.sql("SELECT version FROM holdfast_schema")
-    shop.sql("UPDATE holdfast_schema SET version = 99")
+    [(ours,)] = shop.sql("SELECT version FROM standfast_schema")
+    shop.sql("UPDATE standfast_schema SET version = 99")
     before = dump(shop.database)
-    assert_refused_everywhere(shop, shop.database, ["newer Holdfast", "schema 99", "upgrade holdfast"])
+    assert_refused_everywhere(shop, shop.database, ["newer Standfast", "schema 99", "upgrade standfast"])
     assert dump(shop.database) == before
-    shop.sql(f"UPDATE holdfast_schema SET version = {ours}")
+    shop.sql(f"UPDATE standfast_schema SET version = {ours}")
     shop.drain()
     assert handle.result(timeout=0) == 1
 
@@ -167,7 +167,7 @@ def test_bad_database_no_room_for_a_new_one(shop, tmp_path, size):
     assert "free disk space" in said
     assert said.count("\n") == 1
     assert enqueue(shop, f"sqlite:///{path}") == ""
-    assert shop.sql("SELECT state FROM holdfast_job", file=path) == [("ready",)]
+    assert shop.sql("SELECT state FROM standfast_job", file=path) == [("ready",)]
 
 
 def test_bad_database_full(shop):
@@ -178,9 +178,9 @@ def test_bad_database_full(shop):
     said = enqueue(shop, shop.url, cramped)
     assert said.startswith("StoreFullError: "), said
     assert said.count("\n") == 1
-    listing = shop.holdfast("jobs", "list", through=cramped)
+    listing = shop.standfast("jobs", "list", through=cramped)
     assert listing.returncode == 0, listing.stderr
-    paused = shop.holdfast("queues", "pause", "mail", through=cramped)
+    paused = shop.standfast("queues", "pause", "mail", through=cramped)
     assert paused.returncode == STORE
     assert_one_line(paused.stderr, "cannot grow", "free disk space")
     assert dump(shop.database) == before

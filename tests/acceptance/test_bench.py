@@ -29,7 +29,7 @@ def test_the_bench_measures_every_contender_and_leaves_nothing_behind(quick_path
     report = json.loads(ended.stdout)
     for store in report["stores"]:
         drained = {figure["contender"] for figure in store["figures"] if figure["discipline"] == "drain, 1 worker"}
-        assert drained >= {"floor", "holdfast"}
+        assert drained >= {"floor", "standfast"}
         assert all(0 < figure["median"] <= figure["highest"] for figure in store["figures"])
         assert {"enqueue one by one", "enqueue in bulk", "drain, 1 worker"} <= {
             ratio["discipline"] for ratio in store["ratios"]

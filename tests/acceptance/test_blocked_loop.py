@@ -10,7 +10,7 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop, eventually
 
-from holdfast.core.states import State
+from standfast.core.states import State
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -87,7 +87,7 @@ def test_a_worker_that_was_stopped_is_not_said_to_block(shop):
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_it_can_be_turned_off(shop):
     """With `blocked_warning` at none, nobody looks."""
-    worker = shop.worker(HOLDFAST_BLOCKED_WARNING="none")
+    worker = shop.worker(STANDFAST_BLOCKED_WARNING="none")
     handle = shop.tasks.sleep_on_the_loop.enqueue(seconds=0.5)
     shop.settled([handle])
     assert worker.stop() == 0

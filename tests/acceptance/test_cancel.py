@@ -7,7 +7,7 @@ import signal
 import pytest
 from shopfloor import PROVE, Shop, eventually
 
-from holdfast import JobNotFoundError
+from standfast import JobNotFoundError
 
 WAYS = ["handle", "async handle", "verb", "command"]
 
@@ -114,12 +114,12 @@ def test_cancel_finished(tmp_path):
         shop.drain()
         assert handle.cancel() == "too_late"
         assert asyncio.run(handle.acancel()) == "too_late"
-        refused = shop.holdfast("jobs", "cancel", handle.id)
+        refused = shop.standfast("jobs", "cancel", handle.id)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert refused.stderr == f"holdfast: job {handle.id} is completed: too late to cancel it\n"
+        assert refused.stderr == f"standfast: job {handle.id} is completed: too late to cancel it\n"
         assert dead.cancel() == "too_late"
         assert handle.result(timeout=0) == 1
-        unknown = shop.holdfast("jobs", "cancel", "01a1dd49-0000-7000-8000-000000000000")
+        unknown = shop.standfast("jobs", "cancel", "01a1dd49-0000-7000-8000-000000000000")
         assert unknown.returncode == 1
         assert unknown.stderr.count("\n") == 1
         with pytest.raises(JobNotFoundError):

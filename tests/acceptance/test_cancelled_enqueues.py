@@ -17,16 +17,16 @@ import pytest
 from asgiref.sync import sync_to_async
 from shopfloor import PROVE
 
-import holdfast
+import standfast
 from connections import ASYNC, SOME, SYNC, for_libpq, kind, open_own
-from holdfast import Holdfast, new_job_id
-from holdfast.store.protocol import JobFilter
+from standfast import Standfast, new_job_id
+from standfast.store.protocol import JobFilter
 
 pytestmark = pytest.mark.timeout(900)
 
 TRIED = 850 if PROVE else 25
 """So many calls of each kind are cancelled."""
-OURS = str(Path(holdfast.__file__).parent)
+OURS = str(Path(standfast.__file__).parent)
 COUNTS = {"nothing": {0}, "stored": {1}, "perhaps": {0, 1}}
 """What callers are told of a job, and how many of it may be stored then."""
 
@@ -42,7 +42,7 @@ class Shop:
         self.told = []
         self.placed = set()
         self.turns = 50
-        self.app = Holdfast(url)
+        self.app = Standfast(url)
 
         @self.app.task
         def ship(order: int) -> None: ...
@@ -71,7 +71,7 @@ class Shop:
 
     def check(self):
         """Compare what callers were told with what is stored; return how many were told what, and have it."""
-        with Holdfast(self.url) as app:
+        with Standfast(self.url) as app:
             jobs = app.call(app.verbs.list_jobs(JobFilter(limit=1_000_000)))
         stored = Counter(self.ship.arguments.decode(job.payload)["order"] for job in jobs)
         found = [(told, stored[order]) for order, told in enumerate(self.told)]

@@ -13,7 +13,7 @@ QUEUES = [f"queue-{number}" for number in range(50 if PROVE else 5)]
 
 def checked(shop, *options):
     """Run the check; return its exit code, and for each queue None or why it is not through."""
-    ended = shop.holdfast("check", "--json", *options)
+    ended = shop.standfast("check", "--json", *options)
     report = json.loads(ended.stdout)
     assert report["ok"] == (ended.returncode == 0)
     return ended.returncode, {each["queue"]: each["why"] for each in report["queues"]}
@@ -27,7 +27,7 @@ def test_check_through_every_queue(tmp_path):
         shop.worker()
         shop.worker("--queues", "named")
         assert checked(shop, "--wait", "30") == (0, dict.fromkeys(sorted([*QUEUES, "named"])))
-        ended = shop.holdfast("check", "shop:app", "--app-dir", str(tmp_path), "--wait", "30")
+        ended = shop.standfast("check", "shop:app", "--app-dir", str(tmp_path), "--wait", "30")
         assert ended.returncode == 0, ended.stderr
         assert "default" in ended.stdout
         assert f"{len(QUEUES) + 2} of {len(QUEUES) + 2} queues through." in ended.stdout
@@ -47,19 +47,19 @@ def test_check_finds_an_unserved_queue(tmp_path):
         shop.drain("--queues", "reports")
         assert waiting.result(timeout=0) == 1
         left = [job for job in shop.asked("jobs", "list", "--queue", "reports") if job["id"] != waiting.id]
-        assert [(job["task"], job["state"], job["fence"]) for job in left] == [("holdfast.canary", "cancelled", 0)]
+        assert [(job["task"], job["state"], job["fence"]) for job in left] == [("standfast.canary", "cancelled", 0)]
 
 
 def test_check_finds_a_paused_queue(tmp_path):
     """The queue that was left paused is told; resumed, it passes."""
     with Shop(tmp_path) as shop:
         shop.worker()
-        assert shop.holdfast("queues", "pause", "mail").returncode == 0
+        assert shop.standfast("queues", "pause", "mail").returncode == 0
         code, whys = checked(shop, "--queue", "default", "--queue", "mail", "--wait", "2")
         assert code == FAILED
         assert whys["default"] is None
-        assert "holdfast queues resume mail" in whys["mail"]
-        assert shop.holdfast("queues", "resume", "mail").returncode == 0
+        assert "standfast queues resume mail" in whys["mail"]
+        assert shop.standfast("queues", "resume", "mail").returncode == 0
         assert checked(shop, "--queue", "mail", "--wait", "30") == (0, {"mail": None})
 
 
@@ -80,7 +80,7 @@ def test_check_tells_of_busy_workers(tmp_path):
 def test_check_without_any_worker(tmp_path):
     """It waits for workers to come up, and says so if none does."""
     with Shop(tmp_path) as shop:
-        ended = shop.holdfast("check", "--wait", "1")
+        ended = shop.standfast("check", "--wait", "1")
         assert ended.returncode == STORE
         assert "there is no database" in ended.stderr
         assert not shop.database.exists()

@@ -8,11 +8,11 @@ from fleet import PROVE
 
 from empty_stores import open_pgbouncer
 from harnesses import AgreeingOnce, open_harness
-from holdfast.testing.conformance import Harness, StoreConformance
-from holdfast.testing.conformance.claiming import Claiming
-from holdfast.testing.conformance.driving import Driving
-from holdfast.testing.conformance.keys import Keys
-from holdfast.testing.conformance.leasing import Burying
+from standfast.testing.conformance import Harness, StoreConformance
+from standfast.testing.conformance.claiming import Claiming
+from standfast.testing.conformance.driving import Driving
+from standfast.testing.conformance.keys import Keys
+from standfast.testing.conformance.leasing import Burying
 
 # The short form: what a connection that changes hands might break.
 CHAPTERS = StoreConformance.__bases__ if PROVE else (Claiming, Burying, Keys, Driving, AgreeingOnce)

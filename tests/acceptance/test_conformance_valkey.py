@@ -9,17 +9,17 @@ from fleet import PROVE
 from shopfloor import run
 
 from harnesses import AgreeingOnce, open_harness
-from holdfast.clock import Clock
-from holdfast.core.states import State
-from holdfast.store.backend import Backend
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.testing.conformance import Harness, StoreConformance
-from holdfast.testing.conformance.claiming import Claiming
-from holdfast.testing.conformance.driving import Driving
-from holdfast.testing.conformance.fencing import Fencing
-from holdfast.testing.conformance.keys import Keys
-from holdfast.testing.conformance.leasing import Burying
 from servers import ValkeyServer
+from standfast.clock import Clock
+from standfast.core.states import State
+from standfast.store.backend import Backend
+from standfast.store.redis.backend import RedisBackend
+from standfast.testing.conformance import Harness, StoreConformance
+from standfast.testing.conformance.claiming import Claiming
+from standfast.testing.conformance.driving import Driving
+from standfast.testing.conformance.fencing import Fencing
+from standfast.testing.conformance.keys import Keys
+from standfast.testing.conformance.leasing import Burying
 
 # The short form: the largest scripts, and what a server decides by itself.
 CHAPTERS = StoreConformance.__bases__ if PROVE else (Fencing, Claiming, Burying, Keys, Driving, AgreeingOnce)

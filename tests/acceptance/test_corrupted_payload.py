@@ -29,9 +29,9 @@ def test_corrupted_payload(tmp_path, task):
         damaged = {name: tasks.enqueue(order=1) for name in DAMAGES}
         sound = tasks.enqueue_many({"order": number} for number in range(20))
         for name, handle in damaged.items():
-            shop.sql("UPDATE holdfast_job SET payload = ? WHERE id = ?", DAMAGES[name], handle.id)
+            shop.sql("UPDATE standfast_job SET payload = ? WHERE id = ?", DAMAGES[name], handle.id)
         text = damaged["a text that is no UTF-8"].id
-        shop.sql("UPDATE holdfast_job SET payload = CAST(payload AS TEXT) WHERE id = ?", text)
+        shop.sql("UPDATE standfast_job SET payload = CAST(payload AS TEXT) WHERE id = ?", text)
 
         shop.drain()
 
@@ -46,14 +46,14 @@ def test_corrupted_payload(tmp_path, task):
             assert (attempt.how, attempt.error) == ("die", job.error)
         for name in TOLD if task == "pack" else ():
             handle = damaged[name]
-            told = shop.holdfast("jobs", "show", handle.id)
+            told = shop.standfast("jobs", "show", handle.id)
             assert told.returncode == 0, (name, told.stderr)
             assert "payload" in told.stdout
             assert shop.asked("jobs", "show", handle.id)["error"] == handle.job().error
             assert "dead" in shop.why(handle)
             assert "payload" in shop.why(handle)
         assert len(shop.asked("dead", "list")) == len(DAMAGES)
-        assert shop.holdfast("jobs", "list").returncode == 0
+        assert shop.standfast("jobs", "list").returncode == 0
 
 
 ROWS = {
@@ -73,8 +73,8 @@ def test_corrupted_row(tmp_path):
         damaged = {name: shop.tasks.pack.options(start_within=3600).enqueue(order=1) for name in ROWS}
         sound = shop.tasks.pack.enqueue_many({"order": number} for number in range(20))
         for name, handle in damaged.items():
-            shop.sql(f"UPDATE holdfast_job SET {ROWS[name]} WHERE id = ?", handle.id)
-        assert shop.holdfast("jobs", "list").returncode == 0
+            shop.sql(f"UPDATE standfast_job SET {ROWS[name]} WHERE id = ?", handle.id)
+        assert shop.standfast("jobs", "list").returncode == 0
 
         shop.drain()
 
@@ -87,7 +87,7 @@ def test_corrupted_row(tmp_path):
             assert (job.state, job.attempt, job.fence) == ("dead", 1, 1), (name, job)
             assert "cannot be read" in job.error, (name, job.error)
             assert "cannot be read" in shop.why(handle)
-            assert shop.holdfast("jobs", "show", handle.id).returncode == 0
-        assert shop.holdfast("jobs", "list").returncode == 0
+            assert shop.standfast("jobs", "show", handle.id).returncode == 0
+        assert shop.standfast("jobs", "list").returncode == 0
         incidents = shop.asked("incidents", "list")
         assert ["cannot be read" in incident["summary"] for incident in incidents] == [True]

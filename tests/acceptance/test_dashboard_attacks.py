@@ -11,10 +11,10 @@ import pytest
 from poison import POISON, SECRET, poison
 from siege import PASSWORD, TOKEN, besieged, csrf_of, told
 
-from holdfast.dashboard.access.headers import cookie_name
-from holdfast.dashboard.access.known_browsers import COOKIE as KNOWN
-from holdfast.dashboard.operations import OPERATIONS
-from holdfast.dashboard.web.pages import PAGES
+from standfast.dashboard.access.headers import cookie_name
+from standfast.dashboard.access.known_browsers import COOKIE as KNOWN
+from standfast.dashboard.operations import OPERATIONS
+from standfast.dashboard.web.pages import PAGES
 
 
 @pytest.fixture(scope="module")

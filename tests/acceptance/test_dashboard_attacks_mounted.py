@@ -10,11 +10,11 @@ import pytest
 from siege import PASSWORD, QUICK, TOKEN
 
 from dashboard_stage import Stage, open_stage
-from holdfast.dashboard import Dashboard, Role, User
-from holdfast.dashboard.access.headers import POLICY, cookie_name
-from holdfast.dashboard.access.sessions import COOKIE, IDLE, LONGEST, How, Session, Sessions, Signer, secret_from
-from holdfast.dashboard.access.user_file import add_user
-from holdfast.settings import read_settings
+from standfast.dashboard import Dashboard, Role, User
+from standfast.dashboard.access.headers import POLICY, cookie_name
+from standfast.dashboard.access.sessions import COOKIE, IDLE, LONGEST, How, Session, Sessions, Signer, secret_from
+from standfast.dashboard.access.user_file import add_user
+from standfast.settings import read_settings
 
 KEY = "k" * 40
 DATABASE = "postgresql://ada:the-password-of-the-database@db.example/jobs"

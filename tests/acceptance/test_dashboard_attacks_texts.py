@@ -9,8 +9,8 @@ import pytest
 from poison import FIELDS, POISON, SECRET, poison
 from siege import PASSWORD, TOKEN, besieged, csrf_of, told
 
-import holdfast.dashboard.web
-from holdfast.dashboard.operations import OPERATIONS
+import standfast.dashboard.web
+from standfast.dashboard.operations import OPERATIONS
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_what_is_said_once_is_text(siege, ids):
 
 def test_our_script_writes_no_html_of_its_own():
     """Texts become nodes, and what comes from the server is parsed apart; nothing is worked out from a text."""
-    static = Path(holdfast.dashboard.web.__file__).parent / "static"
+    static = Path(standfast.dashboard.web.__file__).parent / "static"
     for file in static.glob("*.js"):
         words = (
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|srcdoc|setTimeout\(['\"]"

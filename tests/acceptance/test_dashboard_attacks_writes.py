@@ -7,7 +7,7 @@ import pytest
 from siege import besieged, csrf_of, told
 from targets import ACTS, api_body, api_path, targets
 
-from holdfast.dashboard.access.user import Role
+from standfast.dashboard.access.user import Role
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from browser_stage import SECRET
 from playwright.sync_api import expect
 from shopfloor import eventually
 
-from holdfast.core.states import State
-from holdfast.dashboard.operations import OPERATIONS
-from holdfast.dashboard.texts import texts_in
+from standfast.core.states import State
+from standfast.dashboard.operations import OPERATIONS
+from standfast.dashboard.texts import texts_in
 
 pytestmark = pytest.mark.timeout(600)
 """The first of them may have to install a browser."""
@@ -93,7 +93,7 @@ def test_a_paused_queue_changes_the_verdict_and_the_title_of_every_tab(visit, pr
     premises.become(premises.tasks.tidy.enqueue(), State.COMPLETED)
     overview = visitor.page
     overview.goto("/")
-    expect(overview).to_have_title("Overview · All well · Holdfast")
+    expect(overview).to_have_title("Overview · All well · Standfast")
     mark(overview)
 
     queue = visitor.new_page()
@@ -102,12 +102,12 @@ def test_a_paused_queue_changes_the_verdict_and_the_title_of_every_tab(visit, pr
     queue.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(queue.locator("main .badge.warn")).to_have_text("paused")
     waiting = premises.tasks.tidy.enqueue()
-    expect(overview).to_have_title("⚠ Attention: 1 finding · Overview · Holdfast")
+    expect(overview).to_have_title("⚠ Attention: 1 finding · Overview · Standfast")
     expect(overview.locator(".verdict")).to_contain_text("Queue 'chores' is paused")
 
     queue.get_by_role("button", name="Resume").click()
     premises.become(waiting, State.COMPLETED)
-    expect(overview).to_have_title("Overview · All well · Holdfast")
+    expect(overview).to_have_title("Overview · All well · Standfast")
     assert was_not_loaded_again(overview)
 
 

@@ -10,16 +10,16 @@ from collections import Counter
 from contextlib import contextmanager
 
 from dashboard_stage import ARGS, SMTP, WORKER, Stage
-from holdfast.core.job import Ending, NewJob
-from holdfast.core.states import Move
-from holdfast.dashboard import Dashboard
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.shared import Shared
-from holdfast.ids import new_job_id
-from holdfast.store.backend import Around
-from holdfast.store.protocol import ClaimRequest
-from holdfast.store.sqlite import engine
-from holdfast.store.sqlite.backend import SqliteBackend
+from standfast.core.job import Ending, NewJob
+from standfast.core.states import Move
+from standfast.dashboard import Dashboard
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.shared import Shared
+from standfast.ids import new_job_id
+from standfast.store.backend import Around
+from standfast.store.protocol import ClaimRequest
+from standfast.store.sqlite import engine
+from standfast.store.sqlite.backend import SqliteBackend
 
 FEW, MANY = 300, 3_000
 DEAD, LEFT = 60, 20
@@ -201,7 +201,7 @@ def scene(folder, finished, monkeypatch):
 def test_no_page_costs_more_with_more_finished_jobs(tmp_path, monkeypatch):
     """The same calls, about the same work behind them, and nothing that walks all jobs without an index."""
     for name, value in SPANS.items():
-        monkeypatch.setattr(f"holdfast.dashboard.reading.{name}", value)
+        monkeypatch.setattr(f"standfast.dashboard.reading.{name}", value)
     monkeypatch.setattr(Shared.__init__, "__defaults__", (math.inf, time.monotonic))  # however slow a page is
     with scene(tmp_path / "few", FEW, monkeypatch) as few:
         before = {page: few.costs(page) for page in PAGES}
@@ -214,6 +214,6 @@ def test_no_page_costs_more_with_more_finished_jobs(tmp_path, monkeypatch):
         assert more_calls == calls, page
         assert more_steps <= 1.25 * steps + 20, (page, steps, more_steps)
         assert calls.total() <= 40, (page, calls)
-    scans = {sql: plan for sql, plan in plans.items() if {"SCAN holdfast_job", "SCAN job"} & set(plan)}
+    scans = {sql: plan for sql, plan in plans.items() if {"SCAN standfast_job", "SCAN job"} & set(plan)}
     assert plans
     assert not scans

@@ -21,7 +21,7 @@ def test_the_dead_of_an_outage_are_retried_by_their_error_and_the_others_stay(sh
     assert shop.counts() == {"dead": REFUSED + BAD}
 
     shop.put("server-is-up")
-    unasked = shop.holdfast("dead", "retry", "--task", "deliver", "--error", "connection refused")
+    unasked = shop.standfast("dead", "retry", "--task", "deliver", "--error", "connection refused")
     assert unasked.returncode == 2
     assert f"Retry {REFUSED:,} dead jobs? [y/N]" in unasked.stderr
     assert shop.counts() == {"dead": REFUSED + BAD}
@@ -40,7 +40,7 @@ def test_a_key_that_is_taken_stops_nobody_else(shop):
     shop.drain("--quiet")
     holder = shop.tasks.deliver.options(key="mail-1", delay=3600).enqueue(number=1)
 
-    answer = shop.holdfast("dead", "retry", "--all", "--yes")
+    answer = shop.standfast("dead", "retry", "--all", "--yes")
     assert answer.returncode == 1
     assert answer.stdout == "1 dead job was requeued.\n"
     assert_one_line(answer.stderr, first.id, holder.id)

@@ -6,10 +6,10 @@ import deadly
 import pytest
 from fleet import sizes, wait_until
 
-from holdfast.core.incident import Evidence, Incident, Trouble
-from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents, read_evidence
-from holdfast.store.errand import run_errand
+from standfast.core.incident import Evidence, Incident, Trouble
+from standfast.core.states import State
+from standfast.incidents.book import list_incidents, read_evidence
+from standfast.store.errand import run_errand
 
 HANG_LIMIT = 3
 
@@ -166,8 +166,8 @@ def test_workers_dump(fleet):
     for job in jobs.values():
         fleet.wait_for_start(job)
 
-    pictured = fleet.holdfast_json("workers", "dump", worker.id[:12])
-    told = fleet.holdfast("workers", "dump", worker.id)
+    pictured = fleet.standfast_json("workers", "dump", worker.id[:12])
+    told = fleet.standfast("workers", "dump", worker.id)
 
     incident, parts = pictured["incident"], pictured["parts"]
     assert (incident["trouble"], incident["worker"], incident["pid"]) == ("snapshot", worker.id, worker.pid)

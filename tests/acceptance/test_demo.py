@@ -17,12 +17,12 @@ from fleet import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, str(ROOT / "examples" / "demo.py")]
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+STANDFAST = str(Path(sys.executable).with_name("standfast"))
 
 
 @pytest.fixture
 def environment():
-    kept = {name: value for name, value in os.environ.items() if name not in {"HOLDFAST_URL", "COLUMNS"}}
+    kept = {name: value for name, value in os.environ.items() if name not in {"STANDFAST_URL", "COLUMNS"}}
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
@@ -65,7 +65,7 @@ def test_the_demo_tells_its_whole_story_and_ends(tmp_path, environment):
     assert "/sign-in" not in told, "a link to what has ended is of no use"
     url = f"sqlite:///{folder / 'shop.db'}"
     dead = states(url, environment)["dead"]
-    retry = re.search(r"^ +(\S*holdfast dead retry .*)$", told, re.MULTILINE)
+    retry = re.search(r"^ +(\S*standfast dead retry .*)$", told, re.MULTILINE)
     assert retry, told
     subprocess.run(shlex.split(retry[1]), cwd=ROOT, env=environment, check=True, capture_output=True, timeout=30)
     after = states(url, environment)
@@ -89,7 +89,7 @@ def test_at_a_terminal_the_dead_job_comes_back_and_ctrl_c_drains(environment):
     """The demo goes on after its story: the printed command revives the dead job, and Ctrl-C ends it with 0."""
     with Terminal(DEMO, ROOT, environment) as terminal:
         terminal.expect("The worker goes on")
-        retry = re.search(r"(\S*holdfast dead retry (\S+) --url (\S+))", terminal.text)
+        retry = re.search(r"(\S*standfast dead retry (\S+) --url (\S+))", terminal.text)
         assert retry, terminal.text
         with httpx.Client() as browser:
             link = re.search(r"Open the dashboard: (http\S+)", terminal.text)
@@ -105,7 +105,7 @@ def test_at_a_terminal_the_dead_job_comes_back_and_ctrl_c_drains(environment):
 def deaths(job, url, environment):
     """Return how often a job died."""
     asked = subprocess.run(
-        [HOLDFAST, "jobs", "show", job, "--json", "--url", url],
+        [STANDFAST, "jobs", "show", job, "--json", "--url", url],
         env=environment,
         check=True,
         capture_output=True,
@@ -117,7 +117,7 @@ def deaths(job, url, environment):
 def states(url, environment):
     """Return how many jobs are in each state that occurs."""
     asked = subprocess.run(
-        [HOLDFAST, "stats", "--json", "--url", url], env=environment, check=True, capture_output=True, timeout=30
+        [STANDFAST, "stats", "--json", "--url", url], env=environment, check=True, capture_output=True, timeout=30
     )
     return {state: count for state, count in json.loads(asked.stdout)["states"].items() if count}
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from fleet import PROVE
 
-from holdfast.cli.main import cli
-from holdfast.settings import Settings
+from standfast.cli.main import cli
+from standfast.settings import Settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
@@ -24,7 +24,7 @@ DEPLOYMENT, BUDGET = yaml.safe_load_all((DEPLOY / "kubernetes" / "workers.yaml")
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 [CONTAINER] = POD["containers"]
 WEB = yaml.safe_load((DEPLOY / "kubernetes" / "web.yaml").read_text())["spec"]["template"]["spec"]
-KEEPALIVE = DEPLOY / "systemd" / "holdfast-keepalive.service"
+KEEPALIVE = DEPLOY / "systemd" / "standfast-keepalive.service"
 
 
 def instructions():
@@ -40,7 +40,7 @@ def last(name):
 def entrypoint():
     """Return the words of the command line that the image begins with."""
     words = yaml.safe_load(last("ENTRYPOINT"))
-    assert words[:3] == ["tini", "--", "holdfast"]
+    assert words[:3] == ["tini", "--", "standfast"]
     return words[3:]
 
 
@@ -61,7 +61,7 @@ def read_by_the_command_line(words):
 def test_the_command_line_takes_what_they_say(arguments):
     given = read_by_the_command_line([*entrypoint(), *arguments()])
     assert given["target"] in {"jobs:app", "shop:app"}
-    assert str(given["alive_file"]) == "/tmp/holdfast/alive"
+    assert str(given["alive_file"]) == "/tmp/standfast/alive"
 
 
 def test_the_image_runs_as_nobody_special_with_pinned_parts():
@@ -75,7 +75,7 @@ def test_the_image_runs_as_nobody_special_with_pinned_parts():
 def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
     """Its build stage installs the wheel of this clone, and the app that compose names is found beside it."""
     build = COMPOSE["services"]["workers"]["build"]
-    contexts = {"": DEPLOY / build["context"], "holdfast": DEPLOY / build["additional_contexts"]["holdfast"]}
+    contexts = {"": DEPLOY / build["context"], "standfast": DEPLOY / build["additional_contexts"]["standfast"]}
     root = tmp_path / "root"
     (root / "srv").mkdir(parents=True)
     folder = root
@@ -99,7 +99,7 @@ def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
             folder.mkdir(parents=True, exist_ok=True)
         elif instruction == "COPY":
             words = shlex.split(inside(rest))
-            of = "holdfast" if words[0] == "--from=holdfast" else ""
+            of = "standfast" if words[0] == "--from=standfast" else ""
             *sources, target = words[bool(of) :]
             for source in (contexts[of] / source for source in sources):
                 if source.is_dir():
@@ -108,7 +108,7 @@ def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
                     (folder / target).mkdir(parents=True, exist_ok=True)
                     shutil.copy(source, folder / target)
     target = COMPOSE["services"]["workers"]["command"][0]
-    look = f"import {target.partition(':')[0]}, holdfast; print(holdfast.__file__)"
+    look = f"import {target.partition(':')[0]}, standfast; print(standfast.__file__)"
     done = subprocess.run(
         ["python", "-c", look], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
@@ -127,7 +127,7 @@ def test_every_probe_looks_at_the_file_that_the_supervisor_touches():
     for shell, flag, script in found:
         assert (shell, flag) == ("sh", "-c")
         words = shlex.split(script.partition("|")[0])
-        assert words[:2] == ["find", "/tmp/holdfast/alive"]
+        assert words[:2] == ["find", "/tmp/standfast/alive"]
 
 
 @pytest.mark.parametrize("age", [0, 120])
@@ -137,7 +137,7 @@ def test_a_probe_tells_a_young_file_from_an_old_one(age, tmp_path):
     touched_at = time.time() - age
     os.utime(file, (touched_at, touched_at))
     for shell, flag, script in probes():
-        looked = subprocess.run([shell, flag, script.replace("/tmp/holdfast/alive", str(file))], check=False)
+        looked = subprocess.run([shell, flag, script.replace("/tmp/standfast/alive", str(file))], check=False)
         assert (looked.returncode == 0) == (age == 0)
 
 
@@ -190,7 +190,7 @@ def test_a_web_app_with_a_worker_has_time_to_stop_and_probes_that_health_answers
 def test_the_command_line_takes_what_the_keep_alive_unit_says():
     [command] = re.findall(r"^ExecStart=(.*)$", KEEPALIVE.read_text(), re.MULTILINE)
     program, *words = shlex.split(command)
-    assert Path(program).name == "holdfast"
+    assert Path(program).name == "standfast"
     [target] = read_by_the_command_line(words)["targets"]
     assert target.url.geturl() == "https://shop.example/ops/livez"
     timer = KEEPALIVE.with_suffix(".timer").read_text()
@@ -212,7 +212,7 @@ def test_kubernetes_names_agree_and_nothing_runs_with_more_rights_than_it_needs(
 def test_no_secret_is_written_in_them():
     for file in (path for path in DEPLOY.rglob("*") if path.is_file()):
         assert not re.search(r"://[^\s/@]+:[^\s/@]+@", file.read_text()), file
-    assert CONTAINER["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "holdfast"
+    assert CONTAINER["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "standfast"
     secrets = {name: each["file"] for name, each in COMPOSE["secrets"].items()}
     ignored = (DEPLOY.parent / ".dockerignore").read_text()
     assert all(f"deploy/{Path(file).name}" in ignored for file in secrets.values())

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from empty_stores import STORES
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
-from holdfast.testing.conformance.agreeing import History
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
+from standfast.testing.conformance.agreeing import History
 
 EXAMPLES, FEWEST, MOST = sizes(short=(4, 30, 50), full=(2000, 1, 40))
 """Few and long where it is to be short: to open all stores takes longer than many steps."""

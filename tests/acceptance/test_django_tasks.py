@@ -1,4 +1,4 @@
-"""Django's TASKS on Holdfast, and transactions that take jobs along: what Django expects, with a real worker."""
+"""Django's TASKS on Standfast, and transactions that take jobs along: what Django expects, with a real worker."""
 
 import os
 import signal
@@ -43,13 +43,13 @@ def manage(*words, environment, cwd):
 
 
 def test_what_django_expects_of_a_backend(environment, tmp_path):
-    """Results, errors, contexts, signals, views and transactions; the worker is `manage.py holdfast worker`."""
+    """Results, errors, contexts, signals, views and transactions; the worker is `manage.py standfast worker`."""
     manage("migrate", "--run-syncdb", "-v0", environment=environment, cwd=tmp_path)
-    manage("holdfast", "migrate", environment=environment, cwd=tmp_path)
+    manage("standfast", "migrate", environment=environment, cwd=tmp_path)
     log = tmp_path / "worker.log"
     with log.open("wb") as told:
         worker = subprocess.Popen(
-            [sys.executable, PROJECT / "manage.py", "holdfast", "worker", "--concurrency", "1"],
+            [sys.executable, PROJECT / "manage.py", "standfast", "worker", "--concurrency", "1"],
             env=environment,
             cwd=tmp_path,
             stdout=told,

@@ -11,26 +11,26 @@ from docs_session import ROOT, Session, blocks_of
 from fleet import PROVE
 from ready_python import ReadyPython
 
-import holdfast
-from holdfast import Background, Context, Holdfast, JobHandle, Life, Window, errors, events
-from holdfast.alerts.checking import NEEDS
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.cli.failures import ExitCode
-from holdfast.cli.main import cli
-from holdfast.core.alert import Alert, AlertRule, Example, Notice, NoticeKind, Silence
-from holdfast.core.outcome import Outcome
-from holdfast.core.record import Decision, FireCause
-from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
-from holdfast.dashboard import Dashboard
-from holdfast.dashboard.access.headers import HEADERS
-from holdfast.dashboard.operations import OPERATIONS
-from holdfast.dashboard.web.pages import PAGES as PAGES_OF_DASHBOARD
-from holdfast.patience import PASSING
-from holdfast.policy import declare_options, declare_policy
-from holdfast.schedule.rules import Misfire, Overlap, Rule
-from holdfast.settings import Settings
-from holdfast.watch.explanation import Cause
-from holdfast.watch.jobfields import job_fields
+import standfast
+from standfast import Background, Context, JobHandle, Life, Standfast, Window, errors, events
+from standfast.alerts.checking import NEEDS
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.cli.failures import ExitCode
+from standfast.cli.main import cli
+from standfast.core.alert import Alert, AlertRule, Example, Notice, NoticeKind, Silence
+from standfast.core.outcome import Outcome
+from standfast.core.record import Decision, FireCause
+from standfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
+from standfast.dashboard import Dashboard
+from standfast.dashboard.access.headers import HEADERS
+from standfast.dashboard.operations import OPERATIONS
+from standfast.dashboard.web.pages import PAGES as PAGES_OF_DASHBOARD
+from standfast.patience import PASSING
+from standfast.policy import declare_options, declare_policy
+from standfast.schedule.rules import Misfire, Overlap, Rule
+from standfast.settings import Settings
+from standfast.watch.explanation import Cause
+from standfast.watch.jobfields import job_fields
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -75,7 +75,7 @@ def test_the_links_of_a_page_lead_somewhere(page):
 def test_the_source_files_that_a_page_names_exist(page):
     """A map of the code that leads nowhere is worse than none."""
     named = re.findall(r"`((?:\w+/)+\w*(?:\.py|\.sql)?)`", page.read_text())
-    roots = (ROOT, ROOT / "src" / "holdfast")
+    roots = (ROOT, ROOT / "src" / "standfast")
     assert [path for path in named if not any((root / path).exists() for root in roots)] == []
 
 
@@ -97,7 +97,7 @@ def test_every_option_of_a_task_is_documented_with_its_default():
 
 
 def _home(name):
-    return getattr(getattr(holdfast, name), "__module__", None)
+    return getattr(getattr(standfast, name), "__module__", None)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def _home(name):
     [
         ("option of `task.options`", set(inspect.signature(declare_options).parameters)),
         ("outcome", {outcome.__name__ for outcome in Outcome.__subclasses__()}),
-        ("backoff", {name for name in holdfast.__all__ if _home(name) == "holdfast.core.backoff"}),
+        ("backoff", {name for name in standfast.__all__ if _home(name) == "standfast.core.backoff"}),
     ],
 )
 def test_the_tables_about_tasks_are_complete(header, names):
@@ -139,7 +139,7 @@ NOT_FOR_USERS = {"caller", "result_type"}
 """What a handle goes by, and its repr does not show."""
 
 
-@pytest.mark.parametrize("kind", [Holdfast, Context, JobHandle, Background, Life])
+@pytest.mark.parametrize("kind", [Standfast, Context, JobHandle, Background, Life])
 def test_every_member_of_what_users_hold_is_documented(kind):
     """Whatever an app, a context or a handle offers stands on the page about tasks."""
     text = (REFERENCE / "tasks.md").read_text()
@@ -163,13 +163,13 @@ def test_every_state_move_and_reason_is_documented_as_the_code_has_it():
 def test_the_errors_are_drawn_and_documented_as_they_are_defined():
     """The tree atop errors.py and the tables have each error below what it is a kind of, and in its order."""
     drawn = list(drawn_errors())
-    _, *all_errors = family(errors.HoldfastError)
+    _, *all_errors = family(errors.StandfastError)
     defined = [each for each in all_errors if each.__module__ == errors.__name__]  # others are for pages and API
     assert [(name, parent) for name, parent, _ in drawn] == [
         (each.__name__, each.__bases__[0].__name__) for each in defined
     ]
     assert [tuple(row[:4]) for row in table_of("errors.md", "error")] == [
-        (f"`{name}`", f"`{parent}`", "●" if name in holdfast.__all__ else "", "↻" if passes else "")
+        (f"`{name}`", f"`{parent}`", "●" if name in standfast.__all__ else "", "↻" if passes else "")
         for name, parent, passes in drawn
     ]
 
@@ -183,7 +183,7 @@ def test_the_errors_of_a_store_that_pass_are_marked():
 
 def drawn_errors():
     """Yield each error of the drawn tree with the one above it, and whether the same call may succeed later."""
-    above = ["HoldfastError"]
+    above = ["StandfastError"]
     for branch in re.finditer(r"^([│ ]*)[├└]── (\w+)( ↻)?", errors.__doc__, re.MULTILINE):
         depth = len(branch[1]) // 4
         above[depth + 1 :] = [branch[2]]
@@ -202,7 +202,7 @@ def test_every_command_and_option_is_documented():
     """The page about the command line has each command, and under its heading each of its options."""
     text = (REFERENCE / "cli.md").read_text()
     common = text.partition("\n## ")[0]
-    for path, command in commands(cli, "holdfast"):
+    for path, command in commands(cli, "standfast"):
         assert f"`{path}" in text or f"## {path}\n" in text, path
         top = " ".join(path.split(" ")[:2])
         section = text.partition(f"## {top}\n")[2].partition("\n## ")[0]
@@ -213,7 +213,7 @@ def test_every_command_and_option_is_documented():
 def test_the_fields_and_exit_codes_of_the_command_line_are_documented():
     """What programs rely on stands there in full."""
     text = (REFERENCE / "cli.md").read_text()
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         handle = app.task(lambda_free).enqueue()
         missing = [name for name in job_fields(handle.job()) if f"`{name}`" not in text]
     assert missing == []

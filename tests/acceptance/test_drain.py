@@ -1,4 +1,4 @@
-"""`holdfast worker --drain` ends with 0 when nothing is left to do, and not before."""
+"""`standfast worker --drain` ends with 0 when nothing is left to do, and not before."""
 
 import time
 
@@ -15,7 +15,7 @@ def test_drain_does_all_there_is(tmp_path):
         paused = shop.tasks.pack.options(queue="mail").enqueue(order=1)
         shop.app.call(shop.app.verbs.pause("mail"))
         unknown = shop.tasks.pack.enqueue(order=1)
-        shop.sql("UPDATE holdfast_job SET task = 'unknown' WHERE id = ?", unknown.id)
+        shop.sql("UPDATE standfast_job SET task = 'unknown' WHERE id = ?", unknown.id)
 
         worker = shop.drain()
 

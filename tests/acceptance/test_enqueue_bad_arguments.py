@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from shopfloor import Shop
 
-from holdfast import ArgumentsError, ConfigurationError
+from standfast import ArgumentsError, ConfigurationError
 
 APP = """
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 from pydantic import BaseModel
 
-app = Holdfast(f"sqlite:///{Path(__file__).parent}/jobs.db")
+app = Standfast(f"sqlite:///{Path(__file__).parent}/jobs.db")
 
 @dataclass
 class Address:

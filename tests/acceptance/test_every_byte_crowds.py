@@ -15,12 +15,12 @@ import pytest
 from fleet import PROVE
 
 from fault_proxy import Proxy, end_in_postgres, end_in_redis
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreUnavailableError
-from holdfast.ids import new_job_id
-from holdfast.settings import Settings
-from holdfast.store.open import open_backend
 from servers import PgBouncer, PostgresServer, RedisServer
+from standfast.core.job import NewJob
+from standfast.errors import StoreUnavailableError
+from standfast.ids import new_job_id
+from standfast.settings import Settings
+from standfast.store.open import open_backend
 
 CANCELLED = 10_000 if PROVE else 400
 CUTS = 300 if PROVE else 12
@@ -110,11 +110,11 @@ async def test_cancelled_at_any_moment(world, measured):
 
 BESIDE = """
 import os, sys, threading
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreUnavailableError
-from holdfast.ids import new_job_id
-from holdfast.settings import Settings
-from holdfast.store.open import open_backend
+from standfast.core.job import NewJob
+from standfast.errors import StoreUnavailableError
+from standfast.ids import new_job_id
+from standfast.settings import Settings
+from standfast.store.open import open_backend
 
 backend = open_backend(Settings(url=sys.argv[1], store_timeout=20))
 

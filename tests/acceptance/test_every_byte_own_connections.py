@@ -14,10 +14,10 @@ from every_byte import SHARES
 
 from connections import PROVE, SOME, kind
 from fault_proxy import Fault, Harm, Proxy, end_in_postgres
-from holdfast import Holdfast
-from holdfast.errors import HoldfastError
-from holdfast.store.protocol import JobFilter
 from servers import PostgresServer
+from standfast import Standfast
+from standfast.errors import StandfastError
+from standfast.store.protocol import JobFilter
 
 pytestmark = [
     pytest.mark.usefixtures("own_leavings"),
@@ -43,7 +43,7 @@ class World:
         query = {"sslmode": "disable", "gssencmode": "disable"}
         self.server, self.proxy = server, proxy
         self.harmed = server.url(**query).replace(f":{server.port}/", f":{proxy.port}/")
-        self.app = Holdfast(server.url(**query, application_name=OWN))
+        self.app = Standfast(server.url(**query, application_name=OWN))
         self.told = []
         self.wrong = []
 
@@ -88,7 +88,7 @@ class World:
         self.proxy.arm(fault)
         try:
             own.enqueue(self.ship, order=order)
-        except HoldfastError:
+        except StandfastError:
             is_in = False
         except BaseException as error:  # noqa: BLE001 - it is told below
             self.wrong.append(f"{fault}: the enqueue raised {error!r}")

@@ -16,11 +16,11 @@ from fleet import PROVE
 from verb_scenes import Stage
 
 from fault_proxy import Fault, Harm, Proxy, Way, end_in_postgres
-from holdfast.errors import StoreError
-from holdfast.ids import new_job_id
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.protocol import ClaimRequest, WorkerBeat
 from servers import PgBouncer, PostgresServer
+from standfast.errors import StoreError
+from standfast.ids import new_job_id
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.protocol import ClaimRequest, WorkerBeat
 
 HARMED = "harmed"
 """By which name the server knows the connections that go through the proxy."""

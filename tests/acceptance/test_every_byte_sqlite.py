@@ -20,16 +20,16 @@ from typing import Any
 import pytest
 from fleet import PROVE
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Ending, JobAction, NewJob, OnConflict, Progress
-from holdfast.core.states import Move, State
-from holdfast.errors import StoreError
-from holdfast.store.protocol import ClaimRequest, Store, WorkerBeat, WorkerInfo
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.sqlite.group import Entry
-from holdfast.store.verb import Access, Verb
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.conformance.harness import TASK, Harness, new_save
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Ending, JobAction, NewJob, OnConflict, Progress
+from standfast.core.states import Move, State
+from standfast.errors import StoreError
+from standfast.store.protocol import ClaimRequest, Store, WorkerBeat, WorkerInfo
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.group import Entry
+from standfast.store.verb import Access, Verb
+from standfast.testing.clock import FakeClock
+from standfast.testing.conformance.harness import TASK, Harness, new_save
 from system_calls import Fault, run_with_fault, window
 
 pytestmark = [

@@ -23,14 +23,14 @@ from fleet import PROVE, sizes
 from tests.interruptions import ALONG_THE_WAY, OURS, Interrupted, TimeIsUpError, at_every_place
 from tests.unit.durable.desk import Desk
 
-from holdfast import Exponential, Holdfast, HoldfastError, Retries
-from holdfast.attendant import Attendant
-from holdfast.core.job import ClaimRef
-from holdfast.core.states import State
-from holdfast.locks.errands import look_at_all
-from holdfast.worker import notes as notes_module
-from holdfast.worker.notefile import FileLog, FileLogReader
-from holdfast.worker.notes import Notes, read_notes
+from standfast import Exponential, Retries, Standfast, StandfastError
+from standfast.attendant import Attendant
+from standfast.core.job import ClaimRef
+from standfast.core.states import State
+from standfast.locks.errands import look_at_all
+from standfast.worker import notes as notes_module
+from standfast.worker.notefile import FileLog, FileLogReader
+from standfast.worker.notes import Notes, read_notes
 
 PATIENCE = 10.0
 """Seconds in which something comes that has to come; no test takes so long."""
@@ -116,7 +116,7 @@ def wait_until(condition, what):
 
 @pytest.fixture
 def app(quick_path):
-    with Holdfast(f"sqlite:///{quick_path / 'jobs.db'}") as app:
+    with Standfast(f"sqlite:///{quick_path / 'jobs.db'}") as app:
         app.prepare()
         yield app
 
@@ -196,7 +196,7 @@ def test_a_handle_that_waits(app, error):
     other = work.enqueue()
 
     def wait():
-        with pytest.raises(HoldfastError):
+        with pytest.raises(StandfastError):
             handle.result(timeout=0.02)
 
     for outcome in interrupted(wait, error):
@@ -211,14 +211,14 @@ def test_a_handle_that_waits(app, error):
 def waits_to_its_end(handle):
     try:
         handle.result(timeout=PATIENCE)
-    except HoldfastError as error:
+    except StandfastError as error:
         return type(error).__name__
 
 
 @EVERY_ERROR
 def test_closing_while_others_wait(quick_path, error):
     """However a close is interrupted, whoever waits for a job hears of it, and the app can be used again."""
-    app = Holdfast(f"sqlite:///{quick_path / 'jobs.db'}")
+    app = Standfast(f"sqlite:///{quick_path / 'jobs.db'}")
 
     @app.task
     def work() -> None: ...
@@ -248,12 +248,12 @@ def test_closing_while_others_wait(quick_path, error):
 def test_the_first_use_of_an_app(quick_path, error):
     """An app whose opening was interrupted opens at the next use, once."""
     url = f"sqlite:///{quick_path / 'jobs.db'}"
-    Holdfast(url).prepare()
+    Standfast(url).prepare()
     app = None
 
     def use():
         nonlocal app
-        app = Holdfast(url)
+        app = Standfast(url)
         app.prepare()
         app.waiter.watching  # noqa: B018
         app.keepers()
@@ -444,7 +444,7 @@ def test_real_signals(app):
             pass
         if lock.acquire(timeout=PATIENCE):
             lock.release()
-        with suppress(HoldfastError):
+        with suppress(StandfastError):
             handle.result(timeout=0.001)
         assert Desk().context().step("pay", str) == ""
 
@@ -475,12 +475,12 @@ def test_real_signals(app):
 
 HOST = """
 import os, signal, sys, threading
-from holdfast import Context, Holdfast
-from holdfast.host import Host
-from holdfast.host.binding import leave_in_order
+from standfast import Context, Standfast
+from standfast.host import Host
+from standfast.host.binding import leave_in_order
 from tests.interruptions import OURS, interrupted_at
 
-app = Holdfast(os.environ["JOBS"])
+app = Standfast(os.environ["JOBS"])
 
 @app.task(max_attempts=1)
 def quick() -> int:
@@ -527,7 +527,7 @@ def test_a_host_that_is_told_to_end(tmp_path, quick_path):
     """SIGTERM at any place ends a host's process in order: with its status, its jobs given back, without noise."""
     (tmp_path / "hosting.py").write_text(HOST)
     url = f"sqlite:///{quick_path / 'jobs.db'}"
-    app = Holdfast(url)
+    app = Standfast(url)
     environment = {**os.environ, "JOBS": url, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     for number in PLACES:
         done = subprocess.run(

@@ -18,19 +18,19 @@ from pathlib import Path
 import pytest
 from shopfloor import PROVE
 
-import holdfast.store.postgres
-import holdfast.store.redis
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.ids import new_job_id
-from holdfast.store.postgres.address import POOL_SIZE
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.redis.address import Address as RedisAddress
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.threads import Reply
-from holdfast.store.verb import Access
+import standfast.store.postgres
+import standfast.store.redis
 from interruptions import ALONG_THE_WAY, OURS, TimeIsUpError, at_every_place
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.errors import StoreError, StoreUnavailableError
+from standfast.ids import new_job_id
+from standfast.store.postgres.address import POOL_SIZE
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.redis.address import Address as RedisAddress
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.threads import Reply
+from standfast.store.verb import Access
 
 # What was being opened, begun or dropped when the handler raised is nobody's, and Python says so.
 pytestmark = [
@@ -52,7 +52,7 @@ LIBRARY = str(Path(asyncio.__file__).parent.parent)
 WAKES = Reply.wake.__code__
 """Takes a step of a task, as the event loop does. An exception there may cut short what asyncio does at the task's
 end, and those who gather it would not hear of that: so it is where the event loop itself takes the step."""
-FOLDERS = tuple(str(Path(store.__file__).parent) for store in (holdfast.store.redis, holdfast.store.postgres))
+FOLDERS = tuple(str(Path(store.__file__).parent) for store in (standfast.store.redis, standfast.store.postgres))
 KINDS = {"exception": TimeIsUpError, "exit": SystemExit, "interrupt": KeyboardInterrupt, "memory": MemoryError}
 RAISED = tuple(KINDS.values())
 

@@ -25,12 +25,12 @@ import pytest
 from fleet import PATIENCE, PROVE, sizes
 
 from forking import run_forking
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreUnavailableError
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.sqlite.group import Entry, GroupWriter
-from holdfast.store.verb import Access
 from interruptions import TimeIsUpError, at_every_place
+from standfast.core.job import NewJob
+from standfast.errors import StoreUnavailableError
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.group import Entry, GroupWriter
+from standfast.store.verb import Access
 
 ERRORS = (TimeIsUpError, TimeoutError, KeyboardInterrupt, SystemExit, MemoryError)
 """What handlers raise, and what needs no handler."""
@@ -101,7 +101,7 @@ class Shop:
 
     def holds(self, job: NewJob) -> bool:
         """Tell whether the job is there, once and as it was given."""
-        found = self.look("SELECT payload FROM holdfast_job WHERE id = ?", job.id)
+        found = self.look("SELECT payload FROM standfast_job WHERE id = ?", job.id)
         assert found in ([], [(job.payload,)])
         return bool(found)
 
@@ -275,8 +275,8 @@ FORKS = """
 import sys
 sys.path[:0] = sys.argv[2].split(":")
 from interruptions import TimeIsUpError, at_every_place
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend, forks
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend, forks
 sys.unraisablehook = lambda _: None  # what is raised in what a fork calls is told there, and the fork goes on
 forks.FORK_PATIENCE = 3600.0
 step = int(sys.argv[3])
@@ -329,13 +329,13 @@ def test_real_signals_while_others_write(shop: Shop, tell: Tell, monkeypatch: py
                     writer.check_goes_on()
     for writer in writers:
         writer.stop()
-    stored = {name for (name,) in shop.look("SELECT id FROM holdfast_job")}
+    stored = {name for (name,) in shop.look("SELECT id FROM standfast_job")}
     for writer in writers:
         assert stored >= {f"{writer.name}-{number}" for number in range(writer.acknowledged)}
     own.check()
     shop.check_free()
     assert shop.look("PRAGMA quick_check") == [("ok",)]
-    assert shop.look("SELECT count(*) - count(DISTINCT id) FROM holdfast_job") == [(0,)]
+    assert shop.look("SELECT count(*) - count(DISTINCT id) FROM standfast_job") == [(0,)]
     gc.collect()
     assert open_files() < 100
     tell(
@@ -390,7 +390,7 @@ class Signalled:
 
     def check(self) -> None:
         """See that nothing ran later."""
-        stored = {name for (name,) in self.shop.look("SELECT id FROM holdfast_job")}
+        stored = {name for (name,) in self.shop.look("SELECT id FROM standfast_job")}
         assert {name: name in stored for name in self._told} == self._told
         assert {name: self._is_paused(name) for name in self._paused} == self._paused
 
@@ -405,7 +405,7 @@ class Signalled:
         return True
 
     def _is_paused(self, queue: str) -> bool:
-        return bool(self.shop.look("SELECT 1 FROM holdfast_queue WHERE name = ? AND paused_at NOT NULL", queue))
+        return bool(self.shop.look("SELECT 1 FROM standfast_queue WHERE name = ? AND paused_at NOT NULL", queue))
 
 
 class Writer:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 from shopfloor import Shop
 
-from holdfast.figures.reading import read_figures
-from holdfast.figures.rows import PAIRS
-from holdfast.figures.series import Series
-from holdfast.objectives.published import published_objectives
-from holdfast.objectives.standing import read_standings
-from holdfast.store.errand import run_errand
+from standfast.figures.reading import read_figures
+from standfast.figures.rows import PAIRS
+from standfast.figures.series import Series
+from standfast.objectives.published import published_objectives
+from standfast.objectives.standing import read_standings
+from standfast.store.errand import run_errand
 
 
 def read(shop: Shop) -> Series:

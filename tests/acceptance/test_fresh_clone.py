@@ -1,7 +1,7 @@
 """A fresh clone works: `make run` and `make test`, each first and alone.
 
 The short form checks that a clone has every file and that the targets are wired to make their own environment. With
-HOLDFAST_PROVE=1 (`make prove NAME=fresh_clone`) both targets are run for real, each in a clone of its own.
+STANDFAST_PROVE=1 (`make prove NAME=fresh_clone`) both targets are run for real, each in a clone of its own.
 """
 
 import os
@@ -15,13 +15,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE = shutil.which("make") or "make"
-PROVE = os.environ.get("HOLDFAST_PROVE") == "1"
+PROVE = os.environ.get("STANDFAST_PROVE") == "1"
 TARGETS = {
     "run": "python examples/demo.py",
     "test": "python tests/parts.py",
     "lint": "ruff check",
-    "prove": "HOLDFAST_PROVE=1",
-    "simulate": "-m holdfast.testing.simulator",
+    "prove": "STANDFAST_PROVE=1",
+    "simulate": "-m standfast.testing.simulator",
     "bench": "python bench",
 }
 
@@ -42,7 +42,7 @@ def clone(tmp_path):
 
 def test_a_clone_has_the_whole_package_and_what_the_targets_call(clone):
     """No file that the package, the demo or the build needs is ignored by git."""
-    package = Path("src", "holdfast")
+    package = Path("src", "standfast")
     needed = [path for path in (ROOT / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     project = tomllib.loads((clone / "pyproject.toml").read_text())["project"]
     others = [
@@ -89,7 +89,7 @@ def test_without_a_new_enough_python_it_says_so(clone, tmp_path):
     ended = make(clone, "run", check=False, PATH=str(old))
 
     assert ended.returncode != 0
-    assert "Holdfast needs Python 3.11 or newer" in ended.stderr
+    assert "Standfast needs Python 3.11 or newer" in ended.stderr
     assert not (clone / ".venv").exists()
 
 
@@ -106,7 +106,7 @@ def test_proof_a_target_works_first_and_alone(clone, target, expected):
 
 def make(place, *arguments, check=True, **environment):
     """Run make as a newcomer would: without our variables, our environment, or a terminal."""
-    ours = ("HOLDFAST_", "MAKE", "MFLAGS", "VIRTUAL_ENV", "PYTEST_", "COV_")
+    ours = ("STANDFAST_", "MAKE", "MFLAGS", "VIRTUAL_ENV", "PYTEST_", "COV_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.run(
         [MAKE, "--no-print-directory", *arguments],

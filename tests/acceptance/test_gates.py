@@ -15,23 +15,23 @@ import pytest
 from fleet import wait_until
 from gates_app import LIMIT
 
-from holdfast import Window
-from holdfast.core.job import ClaimRef, NewJob
-from holdfast.core.states import Move, State
-from holdfast.gates.adaptive import TICK, Adaptive
-from holdfast.gates.limit import Limit
-from holdfast.gates.limits import Limits
-from holdfast.store.protocol import JobFilter
-from holdfast.testing.simulator.fleet import Tree
-from holdfast.testing.simulator.land import draw_land
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.replacing import replaced
-from holdfast.testing.simulator.run import _judge, _sweep
-from holdfast.testing.simulator.story import SETTINGS, Story
-from holdfast.testing.simulator.world import World
-from holdfast.worker.gates import Gate, Gates
+from standfast import Window
+from standfast.core.job import ClaimRef, NewJob
+from standfast.core.states import Move, State
+from standfast.gates.adaptive import TICK, Adaptive
+from standfast.gates.limit import Limit
+from standfast.gates.limits import Limits
+from standfast.store.protocol import JobFilter
+from standfast.testing.simulator.fleet import Tree
+from standfast.testing.simulator.land import draw_land
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.replacing import replaced
+from standfast.testing.simulator.run import _judge, _sweep
+from standfast.testing.simulator.story import SETTINGS, Story
+from standfast.testing.simulator.world import World
+from standfast.worker.gates import Gate, Gates
 
-SEEDS = range(300 if os.environ.get("HOLDFAST_PROVE") else 6)
+SEEDS = range(300 if os.environ.get("STANDFAST_PROVE") else 6)
 KINDS = {"task": ("scan",), "gate": ("copy", "move"), "queue": ("send",)}
 EACH = 2 * LIMIT + 1
 

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pytest
 from foreign_net import ask, foreign_machine
-from shopfloor import HERE, HOLDFAST, PATIENCE, Shop, environment, eventually
+from shopfloor import HERE, PATIENCE, STANDFAST, Shop, environment, eventually
 
-from holdfast import Holdfast
-from holdfast.store.protocol import WorkerInfo
 from servers.process import free_port
+from standfast import Standfast
+from standfast.store.protocol import WorkerInfo
 
 TOKEN = "a-token-that-nobody-guesses"
 SECRET = "hunter2-hunter2"
@@ -61,7 +61,7 @@ def foreign():
 def store(tmp_path_factory):
     """Give the URL of a store with a live worker and a job that waits."""
     url = f"sqlite:///{tmp_path_factory.mktemp('health')}/jobs.db"
-    with Holdfast(url) as app:
+    with Standfast(url) as app:
         app.call(app.verbs.register(WorkerInfo("w1", "s1", "secret-host", 4242, timedelta(hours=1))))
         app.task(send, queue="mail").enqueue(SECRET)
     return url
@@ -103,7 +103,7 @@ def running(command, folder, **more):
 
 @contextmanager
 def health_port(folder, *options, **more):
-    with running([HOLDFAST, "health", "--port", "0", *options], folder, **more) as (process, log):
+    with running([STANDFAST, "health", "--port", "0", *options], folder, **more) as (process, log):
         found = eventually(
             lambda: re.search(r"told at http://\S+?:(\d+)/healthz", log.read_text()) or process.poll(), "it serves"
         )
@@ -120,7 +120,7 @@ def mounted(folder, server, store):
         "uvicorn": [program, "health_app:asgi", "--host", "0.0.0.0", "--port", str(port), "--app-dir", str(HERE)],
         "gunicorn": [program, "health_app:wsgi", "--bind", f"0.0.0.0:{port}", "--chdir", str(HERE)],
     }[server]
-    with running(command, folder, HOLDFAST_URL=store, HEALTH_TOKEN=TOKEN) as (process, log):
+    with running(command, folder, STANDFAST_URL=store, HEALTH_TOKEN=TOKEN) as (process, log):
         eventually(lambda: process.poll() is not None or _listens(port), "the server serves")
         assert process.poll() is None, log.read_text()
         yield Door(process, log, port)
@@ -210,11 +210,11 @@ def paced(door, path, method, headers, asker):
 def test_a_token_is_needed_from_anywhere(by_token, foreign):
     """401 without one and with a wrong one, also from this machine; with the right one the foreign are answered."""
     for asker in (foreign, None):
-        for headers, words in ((None, 'Bearer realm="holdfast"'), (WRONG, 'error="invalid_token"')):
+        for headers, words in ((None, 'Bearer realm="standfast"'), (WRONG, 'error="invalid_token"')):
             for path, method in (("/healthz", "GET"), ("/nothing", "GET"), ("/livez", "POST")):
                 status, told, body = paced(by_token, path, method, headers, asker)
                 assert (status, words in told["www-authenticate"]) == (401, True)
-                assert b"holdfast" not in body
+                assert b"standfast" not in body
             status, told, body = paced(by_token, "/healthz", "HEAD", headers, asker)
             assert (status, words in told["www-authenticate"], body) == (401, True, b"")
         for headers in FORGED:
@@ -273,7 +273,7 @@ def test_a_store_that_hangs_is_told_of_in_time(tmp_path):
     """It takes connections and says nothing: 503 within seconds, at once for the next ones, and it stays alive."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"redis://user:{SECRET}@127.0.0.1:{mute.getsockname()[1]}/0"
-        with health_port(tmp_path, HOLDFAST_URL=url) as door:
+        with health_port(tmp_path, STANDFAST_URL=url) as door:
             status, _, body = door.ask("/healthz")
             assert (status, json.loads(body)["checks"][0]["says"]) == (503, "the store does not answer")
             began_at = time.monotonic()
@@ -295,5 +295,5 @@ def test_it_is_ready_while_a_worker_lives(tmp_path):
         eventually(lambda: status() == 200, "it is ready")
         worker.stop()
         eventually(lambda: status() == 503, "it is not ready any more")
-        probe = shop.holdfast("health", "--once", "--json")
+        probe = shop.standfast("health", "--once", "--json")
         assert (probe.returncode, json.loads(probe.stdout)["workers"]) == (1, 0)

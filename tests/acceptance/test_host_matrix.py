@@ -16,11 +16,11 @@ import pytest
 from fleet import HERE, PATIENCE, PROVE
 from host_stage import PYTHON, Kind, Stage, django, gunicorn, uvicorn
 
-from holdfast import State
-from holdfast.core.record import Kind as RecordKind
+from standfast import State
+from standfast.core.record import Kind as RecordKind
 
 ROOT = HERE.parents[1]
-LAB = Path.home() / ".cache" / "holdfast-host-matrix"
+LAB = Path.home() / ".cache" / "standfast-host-matrix"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 pytestmark = pytest.mark.timeout(900 if PROVE else 120)

@@ -1,4 +1,4 @@
-"""A platform stops idle apps: a long job goes on at the next start, and with `holdfast keepalive` it never stops.
+"""A platform stops idle apps: a long job goes on at the next start, and with `standfast keepalive` it never stops.
 
 `make prove NAME=host_recycler` runs it at full size.
 """
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from fleet import HERE, HOLDFAST, PROVE, sizes
+from fleet import HERE, PROVE, STANDFAST, sizes
 from host_stage import PYTHON, Kind, Stage
 
 from servers.process import free_port
@@ -80,7 +80,7 @@ def test_an_app_that_is_kept_alive_never_stops(stage, server):
 @contextmanager
 def kept_alive(stage, url):
     """Have an app pinged, from the time on when it answers."""
-    command = [HOLDFAST, "keepalive", url, "--every", f"{IDLE / 4:g}"]
+    command = [STANDFAST, "keepalive", url, "--every", f"{IDLE / 4:g}"]
     with subprocess.Popen(command, env=stage.environment(), stdout=subprocess.PIPE, text=True) as keeper:
         try:
             assert " up " in keeper.stdout.readline()

@@ -149,5 +149,5 @@ def test_a_process_that_does_not_serve_has_none(stage):
     """To import a bound app, as a shell or a script does, starts nothing but what warns in a while."""
     script = "import host_flask, host_asgi, threading; print([each.name for each in threading.enumerate()])"
     told = stage.run([PYTHON, "-c", script])
-    assert literal_eval(told) == ["MainThread", "holdfast-host-look"]
+    assert literal_eval(told) == ["MainThread", "standfast-host-look"]
     assert stage.workers() == ()

@@ -9,9 +9,9 @@ import time
 import pytest
 from fleet import PROVE, sizes
 
-from holdfast.settings import Settings
-from holdfast.store.counted.address import CountedUrl
-from holdfast.store.counted.journal import read_calls
+from standfast.settings import Settings
+from standfast.store.counted.address import CountedUrl
+from standfast.store.counted.journal import read_calls
 from virtual_fleet import Fleet as VirtualFleet
 from virtual_fleet import play
 

@@ -6,9 +6,9 @@ from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote, quote_plus
 
 import pytest
-from shopfloor import HOLDFAST, Worker, environment, import_anew, run
+from shopfloor import STANDFAST, Worker, environment, import_anew, run
 
-from holdfast.core.record import Kind
+from standfast.core.record import Kind
 
 TOKEN = "tok/5Kq+9xYz ☂ 'quoted'"
 """An argument that is marked as secret."""
@@ -22,9 +22,9 @@ import threading
 from base64 import b64encode
 from typing import Annotated
 
-from holdfast import Context, Holdfast, Secret
+from standfast import Context, Standfast, Secret
 
-app = Holdfast(os.environ["SHOP_URL"])
+app = Standfast(os.environ["SHOP_URL"])
 
 def lose(token, password):
     url = f"https://shop:{password}@bank.example/?token={token}"
@@ -97,7 +97,7 @@ def test_no_secret_of_a_handler_is_in_the_evidence_of_its_end(shop, tmp_path):
 
 def drained(folder, *options):
     """Run a worker until nothing is left to do, and return what it said."""
-    command = [HOLDFAST, "worker", "shop:app", "--app-dir", str(folder), "--drain", *options]
+    command = [STANDFAST, "worker", "shop:app", "--app-dir", str(folder), "--drain", *options]
     worker = Worker(command, folder / "worker.log", environment(TMPDIR=str(folder)))
     try:
         assert worker.wait() == 0, worker.words

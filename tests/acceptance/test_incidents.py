@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from fleet import sizes, wait_until
-from shopfloor import HOLDFAST, Worker, environment
+from shopfloor import STANDFAST, Worker, environment
 
-from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents
-from holdfast.store.errand import run_errand
+from standfast.core.states import State
+from standfast.incidents.book import list_incidents
+from standfast.store.errand import run_errand
 
 
 def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
@@ -20,16 +20,16 @@ def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
     [tree] = fleet.start_workers(1, lease=2)
 
     dead = fleet.wait_for(poison, State.DEAD)
-    listed = wait_until(lambda: fleet.holdfast_json("incidents", "list", "--job", poison), what="the incident")
+    listed = wait_until(lambda: fleet.standfast_json("incidents", "list", "--job", poison), what="the incident")
 
     [short] = re.findall(r"\(incident (\w{8})\)", dead.error)
-    shown = fleet.holdfast_json("incidents", "show", short)
+    shown = fleet.standfast_json("incidents", "show", short)
     assert shown["id"] in [each["id"] for each in listed]
     assert shown["trouble"] == "crash"
     assert [(job["job_id"], job["task"], job["state"]) for job in shown["jobs"]] == [(poison, "exit_nine", "dead")]
     assert "its process exited with status 9" in shown["evidence"]["exit"]
-    assert fleet.holdfast_json("jobs", "show", poison)["incidents"] == [each["id"] for each in listed]
-    assert fleet.holdfast_json("dead", "list")[0]["incidents"] == [each["id"] for each in listed]
+    assert fleet.standfast_json("jobs", "show", poison)["incidents"] == [each["id"] for each in listed]
+    assert fleet.standfast_json("dead", "list")[0]["incidents"] == [each["id"] for each in listed]
     assert f"(incident {short})" in tree.told
     assert json.loads(Path(shown["folder"], "incident.json").read_text())["id"] == shown["id"]
 
@@ -50,12 +50,12 @@ def test_deaths_of_one_cause_are_one_incident_that_counts(fleet_on_each_store):
         return len(jobs) in [each.count for each in run_errand(fleet.app.call, list_incidents(fleet.app.verbs))]
 
     wait_until(counted, what="an incident that counts all")
-    [incident] = fleet.holdfast_json("incidents", "list")
+    [incident] = fleet.standfast_json("incidents", "list")
     assert incident["count"] == len(jobs)
     assert {each["job_id"] for each in incident["jobs"]} == set(jobs)
     assert {each.error for each in dead} == {f"its process exited with status 9 (incident {incident['id'][-8:]})"}
     for job in jobs:
-        shown = fleet.holdfast_json("jobs", "show", job)
+        shown = fleet.standfast_json("jobs", "show", job)
         assert (shown["incidents"], shown["forgotten_incidents"]) == ([incident["id"]], [])
 
 
@@ -76,10 +76,10 @@ def left_behind(folder, source):
     """Return the incidents on disk of a worker whose app is this, and which cannot start."""
     (folder / "shop.py").write_text(source)
     state = folder / "state"
-    command = [HOLDFAST, "worker", "shop:app", "--app-dir", str(folder)]
+    command = [STANDFAST, "worker", "shop:app", "--app-dir", str(folder)]
     worker = Worker(command, folder / "log", environment(TMPDIR=str(folder), XDG_STATE_HOME=str(state)))
     try:
         assert worker.wait() == 2, worker.words
     finally:
         worker.kill()
-    return [json.loads(file.read_text()) for file in state.glob("holdfast/incidents/*/incident.json")]
+    return [json.loads(file.read_text()) for file in state.glob("standfast/incidents/*/incident.json")]

@@ -11,11 +11,11 @@ import isolation_app
 import pytest
 from fleet import sizes, wait_until
 
-from holdfast.core.incident import Trouble
-from holdfast.core.job import Progress
-from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents, read_evidence
-from holdfast.store.errand import run_errand
+from standfast.core.incident import Trouble
+from standfast.core.job import Progress
+from standfast.core.states import State
+from standfast.incidents.book import list_incidents, read_evidence
+from standfast.store.errand import run_errand
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
@@ -91,7 +91,7 @@ def test_typed_result_comes_back(isolated):
         assert result.opened_in == result.pid != worker.info.pid
     for job in isolated.jobs():
         [attempt] = isolated.history(job.id)
-        assert "WARNING holdfast.job: adding 1 and 2" in attempt.log
+        assert "WARNING standfast.job: adding 1 and 2" in attempt.log
 
 
 def test_a_cell_is_warm_and_used_again(isolated_here):
@@ -297,10 +297,10 @@ def test_a_job_that_ignores_its_cancellation_can_be_killed(isolated_here):
         isolated_here.wait_for_start(each)
     [run] = isolated_here.ledger.runs_of(job)
 
-    assert isolated_here.holdfast_json("jobs", "cancel", "--kill", job) == [{"id": job, "answer": "killed"}]
+    assert isolated_here.standfast_json("jobs", "cancel", "--kill", job) == [{"id": job, "answer": "killed"}]
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        isolated_here.holdfast("jobs", "cancel", "--kill", beside)
-    assert f"`holdfast workers recycle --job {beside}`" in refused.value.stderr
+        isolated_here.standfast("jobs", "cancel", "--kill", beside)
+    assert f"`standfast workers recycle --job {beside}`" in refused.value.stderr
 
     assert isolated_here.job(job).state is State.CANCELLED
     wait_until(lambda: not is_alive(run.start.pid), what="the end of its process")

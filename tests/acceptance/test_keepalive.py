@@ -1,10 +1,10 @@
-"""`holdfast keepalive` as a process: it says that a host went, and ends so that whoever started it hears of it."""
+"""`standfast keepalive` as a process: it says that a host went, and ends so that whoever started it hears of it."""
 
 import json
 import signal
 import subprocess
 
-from shopfloor import HOLDFAST, PATIENCE, Shop, environment
+from shopfloor import PATIENCE, STANDFAST, Shop, environment
 
 from ping_hosts import ping_host
 
@@ -12,7 +12,7 @@ HOST_DOWN = 4
 
 
 def keepalive(*options):
-    command = [HOLDFAST, "keepalive", *options, "--json"]
+    command = [STANDFAST, "keepalive", *options, "--json"]
     return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 from crowd import Order, enqueue_together
 from fleet import PATIENCE, PROVE, sizes, wait_until
 
-from holdfast.core.states import FINAL, State
+from standfast.core.states import FINAL, State
 
 PROCESSES = 5
 THREADS = 10
@@ -89,7 +89,7 @@ def by_key(met):
 def jobs_by_key(fleet):
     """Return the jobs of each key in the order in which they were accepted."""
     with closing(sqlite3.connect(fleet.path)) as connection:
-        order = dict(connection.execute("SELECT id, seq FROM holdfast_job"))
+        order = dict(connection.execute("SELECT id, seq FROM standfast_job"))
     found = defaultdict(list)
     for job in sorted(fleet.jobs(), key=lambda job: order[job.id]):
         found[job.key].append(job)

@@ -14,7 +14,7 @@ def test_each_attempt_keeps_what_it_logged(tmp_path, options):
         first, second = shop.history(muttering)
         assert [line.split(" ", 1)[1] for line in first.log.splitlines()] == [
             "WARNING shop.mutter: counting the till, attempt 1",
-            "ERROR holdfast.job: by the context",
+            "ERROR standfast.job: by the context",
         ]
         assert second.log.splitlines()[0].endswith("WARNING shop.mutter: counting the till, attempt 2")
         assert [attempt.log for attempt in shop.history(silent)] == [None]

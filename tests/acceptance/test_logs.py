@@ -128,7 +128,7 @@ def test_a_queue_that_no_task_uses_is_worth_a_warning(shop):
 def test_an_objective_about_what_is_not_there_is_worth_a_warning(shop, tmp_path, monkeypatch):
     """It may be about another app's, and is taken."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "holdfast.toml").write_text("[objectives.done]\ntask = 'wrok'\ntarget = 0.9\n")
+    (tmp_path / "standfast.toml").write_text("[objectives.done]\ntask = 'wrok'\ntarget = 0.9\n")
     told = shop.drain("--log-level", "warning").words
     assert told.endswith(
         " objective 'done' is about task 'wrok', which the app does not have; did you mean work?\n"
@@ -153,7 +153,7 @@ def test_in_json_everything_is_json(shop):
     logged = {each["message"].splitlines()[0]: each for each in objects if each["event"] == "log"}
     said = logged["job says hello"]
     assert (said["job_id"], said["task"], said["attempt"], said["order"]) == (job.id, "speak", 1, 42)
-    assert said["logger"] == "holdfast.job"
+    assert said["logger"] == "standfast.job"
     assert "worker" in said
     assert logged["app says"]["message"] == "app says\nhello"
     assert "ValueError" in logged["it failed"]["traceback"]

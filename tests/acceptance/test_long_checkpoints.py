@@ -13,8 +13,8 @@ import checkpoints_app
 import pytest
 from fleet import PROVE, sizes, wait_until
 
-from holdfast.core.states import State
-from holdfast.durable.written import view_of
+from standfast.core.states import State
+from standfast.durable.written import view_of
 
 ROWS = sizes(short=3_000, full=100_000)
 EVERY = 100

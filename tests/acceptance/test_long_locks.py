@@ -19,7 +19,7 @@ import pytest
 from fleet import POLL, PROVE, sizes, wait_until
 from lock_contender import NAME
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 CONTENDER = Path(__file__).parent / "lock_contender.py"
 TTL = 1.0
@@ -181,7 +181,7 @@ def test_a_semaphore_has_no_more_holders_than_places_and_leaks_none(store_url, t
         assert sizes(short=0, full=1) < most_at_once(spans.values()) <= places
         assert contenders.kills
         measured(f"{len(spans)} holders, {contenders.kills} kills, {contenders.stops} stops")
-    with Holdfast(store_url) as app:
+    with Standfast(store_url) as app:
         held = [app.semaphore(NAME, places, ttl=TTL) for _ in range(places)]
         assert all(each.acquire(timeout=TTL + 5) for each in held)
         assert not app.semaphore(NAME, places, ttl=TTL).acquire(timeout=0)
@@ -198,7 +198,7 @@ def test_a_killed_holder_hands_over_within_its_ttl(store_url, tmp_path, measured
 
 def hand_over(url, ledger, *flavour, ttl):
     """Kill who holds a lock; return after how many seconds another has it."""
-    with Contenders(url, 1, ledger, *flavour, seconds=30, ttl=ttl).running(1) as contenders, Holdfast(url) as app:
+    with Contenders(url, 1, ledger, *flavour, seconds=30, ttl=ttl).running(1) as contenders, Standfast(url) as app:
         while not contenders.lines():
             time.sleep(0.01)
         [holder] = contenders._living
@@ -242,10 +242,10 @@ def test_a_session_lock_is_never_held_by_two_and_is_free_at_once_after_a_kill(po
 @pytest.fixture
 def workers(store_url, tmp_path, monkeypatch):
     """Give the app of lock_jobs.py, with a worker that runs its jobs."""
-    monkeypatch.setenv("HOLDFAST_URL", store_url)
+    monkeypatch.setenv("STANDFAST_URL", store_url)
     monkeypatch.syspath_prepend(str(CONTENDER.parent))
     module = importlib.reload(importlib.import_module("lock_jobs"))
-    command = [sys.executable, "-c", "from holdfast.cli.main import main; main()", "worker", "lock_jobs:app"]
+    command = [sys.executable, "-c", "from standfast.cli.main import main; main()", "worker", "lock_jobs:app"]
     worker = subprocess.Popen([*command, "--app-dir", str(CONTENDER.parent)], cwd=tmp_path)
     try:
         yield module

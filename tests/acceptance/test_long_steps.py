@@ -16,8 +16,8 @@ import pytest
 from fleet import PATIENCE, sizes, wait_until
 from long_app import SHARED, STEPS
 
-from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter
+from standfast.core.states import State
+from standfast.store.protocol import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=1_500))
 

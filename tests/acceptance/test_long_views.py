@@ -10,16 +10,16 @@ import pytest
 import views_app
 from fleet import PATIENCE, sizes, wait_until
 
-from holdfast import Holdfast, Progress
-from holdfast.codec import MASK
-from holdfast.core.job import ClaimRef
-from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents, read_evidence
-from holdfast.settings import load_settings
-from holdfast.store.errand import run_errand
-from holdfast.store.files import shelf_of
-from holdfast.store.identity import identity_of
-from holdfast.store.open import open_backend
+from standfast import Progress, Standfast
+from standfast.codec import MASK
+from standfast.core.job import ClaimRef
+from standfast.core.states import State
+from standfast.incidents.book import list_incidents, read_evidence
+from standfast.settings import load_settings
+from standfast.store.errand import run_errand
+from standfast.store.files import shelf_of
+from standfast.store.identity import identity_of
+from standfast.store.open import open_backend
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
@@ -43,7 +43,7 @@ def waiting(fleet, job_id, note):
     """Return what `jobs show` says once the job says this, and is known to run."""
 
     def shown():
-        story = fleet.holdfast_json("jobs", "show", job_id)
+        story = fleet.standfast_json("jobs", "show", job_id)
         said = story["progress"] and story["progress"]["note"] == note
         return story if said and story["state"] == "running" else None
 
@@ -60,12 +60,12 @@ def test_a_long_job_is_watched_while_it_runs_and_afterwards(fleet, task, tmp_pat
     assert story["progress"] == {"done": 1.0, "total": 3.0, "note": "waiting in attempt 1"}
     assert [(each["name"], each["value"]) for each in story["cursors"]] == [(None, {"page": 1})]
     assert [(each["name"], each["size"]) for each in story["files"]] == [("copy.txt", 11), ("orders.csv", 12)]
-    (listed,) = fleet.holdfast_json("jobs", "list", "--state", "running")
+    (listed,) = fleet.standfast_json("jobs", "list", "--state", "running")
     assert listed["progress"] == story["progress"]
-    text = fleet.holdfast("jobs", "show", job_id)
+    text = fleet.standfast("jobs", "show", job_id)
     for words in ("1 of 3 (33%): waiting in attempt 1", '{"page":1}', "orders.csv"):
         assert words in text
-    assert "waiting in attempt 1" in fleet.holdfast("jobs", "list")
+    assert "waiting in attempt 1" in fleet.standfast("jobs", "list")
 
     handle = fleet.app.handle(job_id)
     words = handle.progress(timeout=PATIENCE)
@@ -80,7 +80,7 @@ def test_a_long_job_is_watched_while_it_runs_and_afterwards(fleet, task, tmp_pat
     assert files["copy.txt"].sha256 == hashlib.sha256(b"from a path").hexdigest()
     assert files["orders.csv"].path.is_relative_to(f"{fleet.path}-files")
     assert len(list(files["orders.csv"].path.parent.iterdir())) == 2
-    text = fleet.holdfast("jobs", "show", job_id, "--log")
+    text = fleet.standfast("jobs", "show", job_id, "--log")
     first, second = text.index("begins with attempt 1"), text.index("begins with attempt 2")
     assert text.index("Log of claim 1") < first < text.index("Log of claim 2") < second
 
@@ -94,7 +94,7 @@ def test_a_secret_is_shown_nowhere(fleet, tmp_path):
     gate.touch()
     fleet.wait_for(job_id, State.COMPLETED)
     for words in (["jobs", "show", job_id, "--log"], ["jobs", "show", job_id, "--json"], ["jobs", "list"]):
-        assert TOKEN[:9] not in fleet.holdfast(*words)
+        assert TOKEN[:9] not in fleet.standfast(*words)
 
 
 def test_what_a_crashed_attempt_logged_is_kept(fleet):
@@ -104,7 +104,7 @@ def test_what_a_crashed_attempt_logged_is_kept(fleet):
     fleet.wait_for(job_id, State.DEAD)
     logs = [attempt.log.split(": ", 1)[1] for attempt in fleet.history(job_id)]
     assert logs == ["falls in attempt 1", "falls in attempt 2"]
-    text = fleet.holdfast("jobs", "show", job_id, "--log")
+    text = fleet.standfast("jobs", "show", job_id, "--log")
     assert text.index("Log of claim 1") < text.index("Log of claim 2")
 
     job_id = fleet.enqueue("fall_with_all")
@@ -128,24 +128,27 @@ def test_a_store_on_a_server_wants_to_be_told_the_folder(far_fleet, tmp_path):
     job_id = far_fleet.enqueue("import_orders", gate=str(gate))
     job = far_fleet.wait_for(job_id, State.DEAD)
     assert "ConfigurationError: there is no folder for the files of jobs: set files" in job.error
-    assert "HOLDFAST_FILES" in job.error
+    assert "STANDFAST_FILES" in job.error
     tree.kill_tree()
 
-    far_fleet.start({"HOLDFAST_FILES": str(folder)})
+    far_fleet.start({"STANDFAST_FILES": str(folder)})
     for task in TASKS:
         job_id = far_fleet.enqueue(task, gate=str(gate))
         far_fleet.wait_for(job_id, State.COMPLETED)
-        with Holdfast(far_fleet.url, files=folder) as reader:
+        with Standfast(far_fleet.url, files=folder) as reader:
             files = reader.files(job_id)
         assert {name: each.path.read_text() for name, each in files.items()} == {
             "copy.txt": "from a path",
             "orders.csv": "of attempt 2",
         }
         assert all(each.path.is_relative_to(folder) for each in files.values())
-    assert [each["name"] for each in far_fleet.holdfast_json("jobs", "files", job_id)] == ["copy.txt", "orders.csv"]
+    assert [each["name"] for each in far_fleet.standfast_json("jobs", "files", job_id)] == [
+        "copy.txt",
+        "orders.csv",
+    ]
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        far_fleet.holdfast("jobs", "files", job_id, "--get", "orders.csv")
-    assert "HOLDFAST_FILES" in refused.value.stderr
+        far_fleet.standfast("jobs", "files", job_id, "--get", "orders.csv")
+    assert "STANDFAST_FILES" in refused.value.stderr
 
 
 def test_a_copy_of_a_file_is_given_out(fleet, tmp_path):
@@ -154,7 +157,7 @@ def test_a_copy_of_a_file_is_given_out(fleet, tmp_path):
     fleet.start_workers(1)
     job_id = fleet.enqueue("import_orders", gate=str(gate))
     fleet.wait_for(job_id, State.COMPLETED)
-    told = fleet.holdfast_json("jobs", "files", job_id, "--get", "orders.csv", "--to", str(tmp_path / "mine.csv"))
+    told = fleet.standfast_json("jobs", "files", job_id, "--get", "orders.csv", "--to", str(tmp_path / "mine.csv"))
     assert (tmp_path / "mine.csv").read_text() == "of attempt 2"
     assert told["sha256"] == hashlib.sha256(b"of attempt 2").hexdigest()
 

@@ -11,8 +11,8 @@ import pytest
 from commands import ask
 from fleet import now, sizes, wait_until
 
-from holdfast.core.states import State
 from servers import PostgresServer, RedisServer
+from standfast.core.states import State
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=900))
 
@@ -74,7 +74,7 @@ def test_a_job_waits_three_times_over_kills_and_restarts(fleet_on, store, task):
             store.kill()
             store.start()
         assert fleet.job(job).reason == "signal:approved"
-        said = json.loads(fleet.holdfast("jobs", "signal", job, "approved", json.dumps({"by": number}), "--json"))
+        said = json.loads(fleet.standfast("jobs", "signal", job, "approved", json.dumps({"by": number}), "--json"))
         assert said == {"id": job, "signal": "approved", "waited": True}
         assert fleet.job(job).state is State.READY
         tree = fleet.start(concurrency=1)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from shopfloor import PROVE, Shop
 
-from holdfast import new_job_id
+from standfast import new_job_id
 
 JOBS = 300 if PROVE else 30
 STORES = ["sqlite", "postgres", "redis"]
@@ -38,7 +38,7 @@ def store(request, monkeypatch):
     """Give the environment in which the app, here and in its workers, uses one store after the other."""
     environment = {}
     if request.param != "sqlite":
-        environment["HOLDFAST_URL"] = request.getfixturevalue(f"{request.param}_url")
+        environment["STANDFAST_URL"] = request.getfixturevalue(f"{request.param}_url")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return environment

@@ -41,7 +41,7 @@ def urgent_stream(shop, queue="default"):
 def test_a_humble_job_starts_under_an_endless_urgent_stream(tmp_path, options):
     """It starts within max_wait of its time by the store's own record, while urgent ones still wait."""
     with Shop(tmp_path) as shop, urgent_stream(shop):
-        shop.worker(*options.split(), HOLDFAST_MAX_WAIT=str(MAX_WAIT))
+        shop.worker(*options.split(), STANDFAST_MAX_WAIT=str(MAX_WAIT))
         eventually(lambda: len(shop.ledger()) > 50, "the stream flows")
         humble = [shop.tasks.pack.options(priority=low).enqueue(order=low) for low in (0, -5)]
         shop.settled(humble)
@@ -56,7 +56,7 @@ def test_without_max_wait_it_starves(tmp_path):
     with Shop(tmp_path) as shop:
         humble = shop.tasks.pack.enqueue(order=0)
         shop.tasks.stow.options(**URGENT).enqueue_many([MOMENT] * BACKLOG)
-        shop.drain("--concurrency", "1", HOLDFAST_MAX_WAIT="none")
+        shop.drain("--concurrency", "1", STANDFAST_MAX_WAIT="none")
         assert [line["job"] for line in shop.ledger()][-1] == humble.id
 
 
@@ -66,5 +66,5 @@ def test_with_a_short_max_wait_the_same_job_goes_before_most(tmp_path):
         humble = shop.tasks.pack.enqueue(order=0)
         shop.tasks.stow.options(**URGENT).enqueue_many([MOMENT] * BACKLOG)
         eventually(lambda: shop.app.clock.now() > humble.job().run_at + timedelta(seconds=0.2), "it has waited")
-        shop.drain("--concurrency", "1", HOLDFAST_MAX_WAIT="0.2")
+        shop.drain("--concurrency", "1", STANDFAST_MAX_WAIT="0.2")
         assert humble.id in [line["job"] for line in shop.ledger()][:3]

@@ -15,7 +15,7 @@ from shopfloor import PROVE, Shop, eventually
 from servers.prometheus import Prometheus, promtool
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-RULES = DEPLOY / "prometheus" / "holdfast.rules.yml"
+RULES = DEPLOY / "prometheus" / "standfast.rules.yml"
 TOKEN = "a-token-that-nobody-guesses"
 PACE = 0.12
 """Seconds between two scrapes: each peer may ask ten times a second."""
@@ -69,7 +69,7 @@ class Target:
 
     def becomes(self, told, **labels):
         """Wait until the attempts that ended are so many, and return the scrape."""
-        return self.until(told, "holdfast_attempts_total", **labels)
+        return self.until(told, "standfast_attempts_total", **labels)
 
     def until(self, told, name, **labels):
         """Wait until the sum of samples is so much, and return the scrape."""
@@ -104,25 +104,25 @@ def test_counters_add_up_to_what_the_store_says_whoever_dies(tmp_path):
         for child in worker.children:
             os.kill(child, signal.SIGKILL)
         target.becomes(9, outcome="dead")
-        target.until(2, "holdfast_worker_events_total", event="crashed")
+        target.until(2, "standfast_worker_events_total", event="crashed")
         worker.process.send_signal(signal.SIGHUP)
-        target.until(2, "holdfast_worker_events_total", event="stopped")
+        target.until(2, "standfast_worker_events_total", event="stopped")
         for order in range(40):
             shop.tasks.weigh.enqueue(order=order)
         seen = target.becomes(100, outcome="completed")
 
         states = shop.counts()
         for state in ("completed", "dead", "cancelled"):
-            assert seen.sum("holdfast_attempts_total", outcome=state) == states[state], state
-        assert seen.sum("holdfast_attempts_total", outcome="retried") == 8
+            assert seen.sum("standfast_attempts_total", outcome=state) == states[state], state
+        assert seen.sum("standfast_attempts_total", outcome="retried") == 8
         assert (
-            seen.sum("holdfast_job_run_seconds_count") == 60 + 20 + 40
+            seen.sum("standfast_job_run_seconds_count") == 60 + 20 + 40
         )  # but not the one that died with its child
-        assert seen.sum("holdfast_job_start_lag_seconds_count") == 120
-        assert seen.sum("holdfast_job_run_seconds_bucket", le="+Inf") == 120
-        assert seen.sum("holdfast_store_call_seconds_count", verb="finish") > 0
-        seen = target.until(100, "holdfast_jobs", state="completed")
-        assert seen.sum("holdfast_store_up") == 1
+        assert seen.sum("standfast_job_start_lag_seconds_count") == 120
+        assert seen.sum("standfast_job_run_seconds_bucket", le="+Inf") == 120
+        assert seen.sum("standfast_store_call_seconds_count", verb="finish") > 0
+        seen = target.until(100, "standfast_jobs", state="completed")
+        assert seen.sum("standfast_store_up") == 1
         assert promtool("check", "metrics", given=seen.text) == ""
 
 
@@ -139,10 +139,12 @@ def test_a_prometheus_server_says_what_the_store_says(tmp_path):
         eventually(lambda: set(shop.counts()) == {"completed", "cancelled"}, "all is done")
         ended = {("cancelled",): order, ("completed",): order}
         assert shop.counts() == {"cancelled": order, "completed": order}
-        by_outcome = 'sum by (outcome) (holdfast_attempts_total{outcome=~"completed|cancelled"})'
+        by_outcome = 'sum by (outcome) (standfast_attempts_total{outcome=~"completed|cancelled"})'
         eventually(lambda: prometheus.query(by_outcome) == ended, "the counters are scraped", within=20)
-        eventually(lambda: prometheus.query("sum by (state) (holdfast_jobs)") == ended, "the gauges too", within=20)
-        assert prometheus.query("sum(holdfast_job_run_seconds_count)") == {(): 2 * order}
+        eventually(
+            lambda: prometheus.query("sum by (state) (standfast_jobs)") == ended, "the gauges too", within=20
+        )
+        assert prometheus.query("sum(standfast_job_run_seconds_count)") == {(): 2 * order}
         assert prometheus.query("min_over_time(up[1m])").values() != {0.0}
         groups = prometheus.ask("rules")["groups"]
         assert {rule["health"] for group in groups for rule in group["rules"]} <= {"ok", "unknown"}
@@ -159,11 +161,11 @@ def test_ten_thousand_tasks_do_not_make_ten_thousand_series(tmp_path):
                 shop.tasks.spread.enqueue(first, first + 100)
             spreads = tasks // 100
             seen = target.becomes(tasks + spreads, outcome="completed")
-            assert seen.sum("holdfast_jobs_enqueued_total") == tasks
+            assert seen.sum("standfast_jobs_enqueued_total") == tasks
             assert seen.text.count("\n") < MOST_LINES
-            assert seen.sum("holdfast_attempts_total", outcome="completed", task="_other_") >= tasks - 2 * 200
+            assert seen.sum("standfast_attempts_total", outcome="completed", task="_other_") >= tasks - 2 * 200
             assert "tag-" not in seen.text
-            target.until(tasks + spreads, "holdfast_jobs", state="completed")
+            target.until(tasks + spreads, "standfast_jobs", state="completed")
     finally:
         del os.environ["TASKS"]
 
@@ -183,7 +185,7 @@ def test_only_those_who_may_ask_are_answered(tmp_path):
         assert ask("127.0.0.1", target.port, "/metrics", headers={"X-Forwarded-For": "127.0.0.1"})[0] == 401
         status, _, body = foreign.ask(target.port, "/metrics", headers=right)
         assert status == 200
-        assert b"holdfast_build_info" in body
+        assert b"standfast_build_info" in body
         assert foreign.ask(target.port, "/healthz", headers=right)[0] == 404
         assert foreign.ask(target.port, "/metrics", method="DELETE", headers=right)[0] == 405
         assert TOKEN not in worker.words
@@ -193,11 +195,11 @@ def test_this_machine_alone_is_answered_where_nothing_is_said(tmp_path):
     with served(tmp_path, "--metrics-allow", "127.0.0.1", address="0.0.0.0:0") as (_, _, target):
         with foreign_machine() as foreign:
             assert foreign.ask(target.port, "/metrics")[0] == 403
-        assert target.scrape().sum("holdfast_worker_events_total", event="ready") >= 1
+        assert target.scrape().sum("standfast_worker_events_total", event="ready") >= 1
 
 
 def test_promtool_takes_the_rules_and_the_configuration():
     """What deploy/ has for Prometheus is well formed, and its alerts go off when they should."""
     assert "SUCCESS" in promtool("check", "rules", str(RULES))
     assert "SUCCESS" in promtool("check", "config", str(DEPLOY / "prometheus" / "prometheus.yml"))
-    assert "SUCCESS" in promtool("test", "rules", str(Path(__file__).with_name("holdfast.rules.test.yml")))
+    assert "SUCCESS" in promtool("test", "rules", str(Path(__file__).with_name("standfast.rules.test.yml")))

@@ -16,10 +16,10 @@ from statistics import mean, quantiles, stdev
 import pytest
 from fleet import PROVE, Fleet, now, sizes
 
-from holdfast.core.job import NewJob
-from holdfast.ids import new_job_id
-from holdfast.store.counted.address import CountedUrl
-from holdfast.store.counted.journal import read_calls
+from standfast.core.job import NewJob
+from standfast.ids import new_job_id
+from standfast.store.counted.address import CountedUrl
+from standfast.store.counted.journal import read_calls
 
 JOBS = sizes(short=150, full=1000)
 SPAN = sizes(short=5.0, full=20.0)

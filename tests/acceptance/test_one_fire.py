@@ -10,9 +10,9 @@ import pytest
 from fleet import group_of, sizes, wait_until
 from fleet_app import TICKS, TICKS_OVERLAP
 
-from holdfast.core.record import Decision
-from holdfast.core.states import State
-from holdfast.schedule.plan import PLANNED_KEY, SCHEDULE_KEY
+from standfast.core.record import Decision
+from standfast.core.states import State
+from standfast.schedule.plan import PLANNED_KEY, SCHEDULE_KEY
 
 EVERY = timedelta(seconds=0.5)
 WORKERS = 5
@@ -20,7 +20,7 @@ LEASE = 3
 
 
 def environment(release: str) -> dict[str, str]:
-    return {TICKS: str(EVERY.total_seconds()), "HOLDFAST_RELEASE": release, "HOLDFAST_NAME": "clockwork"}
+    return {TICKS: str(EVERY.total_seconds()), "STANDFAST_RELEASE": release, "STANDFAST_NAME": "clockwork"}
 
 
 class Ticking:

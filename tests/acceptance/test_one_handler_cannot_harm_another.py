@@ -54,7 +54,7 @@ def test_one_handler_cannot_harm_another(tmp_path, task):
             assert neighbour.result(timeout=0) == number
             assert len(shop.ledger(neighbour)) == 1
         assert worker.children == [child]
-        assert shop.holdfast("jobs", "list").returncode == 0
+        assert shop.standfast("jobs", "list").returncode == 0
         assert worker.stop() == 0
 
 

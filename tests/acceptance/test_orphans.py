@@ -8,8 +8,8 @@ import time
 import pytest
 from fleet import sizes, wait_until
 
-from holdfast.core.states import State
-from holdfast.supervisor.guardian import started_of
+from standfast.core.states import State
+from standfast.supervisor.guardian import started_of
 
 pytestmark = pytest.mark.timeout(180)
 

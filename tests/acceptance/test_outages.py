@@ -15,10 +15,10 @@ import pytest
 import redis
 from fleet import sizes, wait_until
 
-from holdfast import Holdfast, StoreUnavailableError
-from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter
 from servers import PostgresServer, RedisSentinel, RedisServer
+from standfast import Standfast, StoreUnavailableError
+from standfast.core.states import State
+from standfast.store.protocol import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=900))
 
@@ -87,7 +87,7 @@ def fleet(fleet_on, server):
 @pytest.fixture
 def app(server):
     """Give an app of a client's own, with one task."""
-    with Holdfast(server.url(), store_timeout=STORE_TIMEOUT) as app:
+    with Standfast(server.url(), store_timeout=STORE_TIMEOUT) as app:
         app.task(add)
         yield app
 
@@ -183,9 +183,9 @@ def test_a_server_that_comes_back_empty(fleet, server):
     assert_done_and_uncharged(fleet, [fleet.enqueue("nap", seconds=0)])
 
     def alerts():
-        return [each for each in fleet.holdfast_json("alerts", "list")["alerts"] if each["subject"] == "emptied"]
+        return [each for each in fleet.standfast_json("alerts", "list")["alerts"] if each["subject"] == "emptied"]
 
-    [incident] = wait_until(lambda: fleet.holdfast_json("incidents", "list"), what="the incident")
+    [incident] = wait_until(lambda: fleet.standfast_json("incidents", "list"), what="the incident")
     assert (incident["trouble"], {job["job_id"] for job in incident["jobs"]}) == ("emptied", set(gone))
     assert {job["task"] for job in incident["jobs"]} == {"nap"}
     [alert] = wait_until(alerts, what="the alert")
@@ -262,7 +262,7 @@ def test_a_server_without_a_connection_to_spare(fleet, place):
 
 def test_more_threads_than_connections(server):
     """Whoever finds every connection of its process in use waits for a turn."""
-    with Holdfast(server.url()) as app, ThreadPoolExecutor(60) as threads:
+    with Standfast(server.url()) as app, ThreadPoolExecutor(60) as threads:
         handles = list(threads.map(app.task(add).enqueue, range(600)))
         assert sum(app.call(app.verbs.count()).values()) == len({handle.id for handle in handles}) == 600
     assert server.is_running

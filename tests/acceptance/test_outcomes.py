@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from shopfloor import Shop, eventually
 
-from holdfast import JobCancelledError, JobDeadError, ResultTimeoutError
+from standfast import JobCancelledError, JobDeadError, ResultTimeoutError
 
 WAYS = ["say", "say_by_hand", "throw", "throw_by_hand"]
 
@@ -92,9 +92,9 @@ def test_outcomes_history_is_complete(tmp_path):
             assert each.traceback.startswith("Traceback (most recent call last)")
         shown = shop.asked("jobs", "show", handle.id)
         assert [each["fence"] for each in shown["attempts"]] == [1, 2, 3]
-        assert "in sort_out" in shop.holdfast("jobs", "show", handle.id).stdout
+        assert "in sort_out" in shop.standfast("jobs", "show", handle.id).stdout
         assert "all 3 attempts failed" in shown["why"]
-        assert shop.holdfast("dead", "retry", handle.id).returncode == 0
+        assert shop.standfast("dead", "retry", handle.id).returncode == 0
         shop.drain()
         assert [each.fence for each in shop.history(handle)] == [1, 2, 3, 4, 5, 6]
 
@@ -110,7 +110,7 @@ def test_outcomes_results_and_progress(tmp_path):
         shop.become(handle, "running")  # the mark of a start comes a moment after it
         shown = shop.asked("jobs", "show", handle.id)
         assert (shown["state"], shown["progress"]) == ("running", {"done": 5, "total": 10, "note": None})
-        assert "5 of 10 (50%)" in shop.holdfast("jobs", "show", handle.id).stdout
+        assert "5 of 10 (50%)" in shop.standfast("jobs", "show", handle.id).stdout
         shop.put("go")
         assert handle.result(timeout=30) == 10
         assert asyncio.run(handle.aresult(timeout=30)) == 10

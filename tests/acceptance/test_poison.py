@@ -7,8 +7,8 @@ import pytest
 from fleet import sizes, wait_until
 from poison_app import Deadly
 
-from holdfast.core.crash import CRASHES_ALONE_LIMIT
-from holdfast.core.states import State
+from standfast.core.crash import CRASHES_ALONE_LIMIT
+from standfast.core.states import State
 
 INNOCENTS = sizes(short=100, full=500)
 
@@ -52,7 +52,7 @@ def test_poison_around_the_handler(fleet_on, task, when):
 
 def judge_the_story(fleet, poison):
     """The commands say what happened: how often, by what, and what to do now."""
-    shown = fleet.holdfast_json("jobs", "show", poison)
+    shown = fleet.standfast_json("jobs", "show", poison)
     hows = [attempt["how"] for attempt in shown["attempts"]]
     assert shown["state"] == "dead"
     assert shown["crashes"] == hows.count("crashed") + hows.count("suspected")
@@ -61,8 +61,8 @@ def judge_the_story(fleet, poison):
     assert all(attempt["error"].startswith("its process exited with status 9") for attempt in shown["attempts"])
     assert len({attempt["worker"] for attempt in shown["attempts"]}) == len(hows)
     assert len({run.start.pid for run in fleet.ledger.runs_of(poison)}) == len(hows)
-    why = " ".join(fleet.holdfast("why", poison).split())
+    why = " ".join(fleet.standfast("why", poison).split())
     assert f"it crashed the process that ran it {shown['crashes']} times" in why
     assert "its process exited with status 9" in why
-    assert f"holdfast dead retry {poison}" in why
-    assert [job["id"] for job in fleet.holdfast_json("dead", "list")] == [poison]
+    assert f"standfast dead retry {poison}" in why
+    assert [job["id"] for job in fleet.standfast_json("dead", "list")] == [poison]

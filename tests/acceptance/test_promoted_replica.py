@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 from fleet import sizes, wait_until
 
-from holdfast import JobNotFoundError, StoreUnavailableError
-from holdfast.core.states import State
 from servers import RedisSentinel, RedisServer, ValkeyServer
+from standfast import JobNotFoundError, StoreUnavailableError
+from standfast.core.states import State
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=900))
 

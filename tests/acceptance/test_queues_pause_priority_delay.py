@@ -12,16 +12,16 @@ def test_pause_and_resume(tmp_path):
     """Nothing of a paused queue starts, `why` says so, other queues go on, and a resume lets it go on."""
     with Shop(tmp_path) as shop:
         shop.worker()
-        assert shop.holdfast("queues", "pause", "mail").returncode == 0
+        assert shop.standfast("queues", "pause", "mail").returncode == 0
         waiting = [shop.tasks.pack.options(queue="mail").enqueue(order=number) for number in range(5)]
         others = [shop.tasks.pack.enqueue(order=number) for number in range(5)]
         assert [handle.result(timeout=30) for handle in others] == list(range(5))
         assert {(job.state, job.fence) for job in map(shop.job, waiting)} == {("ready", 0)}
         assert "queue 'mail' is paused" in shop.why(waiting[0])
-        assert "holdfast queues resume mail" in shop.why(waiting[0])
+        assert "standfast queues resume mail" in shop.why(waiting[0])
         [mail] = [queue for queue in shop.asked("queues", "list") if queue["name"] == "mail"]
         assert mail["paused_at"]
-        assert shop.holdfast("queues", "resume", "mail").returncode == 0
+        assert shop.standfast("queues", "resume", "mail").returncode == 0
         assert [handle.result(timeout=30) for handle in waiting] == list(range(5))
 
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from fleet import PROVE, now, sizes, wait_until
 
-from holdfast.core.states import State
-from holdfast.store.errand import run_errand
-from holdfast.supervisor.memory import memory_of
-from holdfast.supervisor.orders import give_order
-from holdfast.supervisor.recycling import ORDER
+from standfast.core.states import State
+from standfast.store.errand import run_errand
+from standfast.supervisor.memory import memory_of
+from standfast.supervisor.orders import give_order
+from standfast.supervisor.recycling import ORDER
 
 pytestmark = pytest.mark.timeout(sizes(short=180, full=1800))
 
-PLOTS = "HOLDFAST_TEST_PLOTS"
+PLOTS = "STANDFAST_TEST_PLOTS"
 """Where the environment names a folder for figures of the full size."""
 
 MOST_DIP = 0.2
@@ -119,7 +119,7 @@ def test_recycling_of_a_leak(fleet, measured, tmp_path):
     """A handler that leaks is survived for good: at its limit of memory each child is replaced by overlap."""
     jobs, megabytes, limit, concurrency = sizes(short=(40, 20, "200MB", 1), full=(3000, 1, "200MB", 4))
     tree = fleet.start(
-        {"HOLDFAST_RECYCLE_MEMORY": limit}, concurrency=concurrency, lease=2, **{"log-format": "json"}
+        {"STANDFAST_RECYCLE_MEMORY": limit}, concurrency=concurrency, lease=2, **{"log-format": "json"}
     )
     fleet.worker_of(tree)
     sampled, stop = [], threading.Event()
@@ -177,7 +177,7 @@ def draw(folder, sampled, limit):
 def test_recycling_one_machine_at_a_time(fleet):
     """Three supervisors whose children are all of age replace them, and no two at a time."""
     wanted = sizes(short=1, full=10)
-    trees = [fleet.start({"HOLDFAST_RECYCLE_AGE": "1s"}, lease=2, **{"log-format": "json"}) for _ in range(3)]
+    trees = [fleet.start({"STANDFAST_RECYCLE_AGE": "1s"}, lease=2, **{"log-format": "json"}) for _ in range(3)]
     for tree in trees:
         fleet.worker_of(tree)
     wait_until(
@@ -226,7 +226,7 @@ def test_sigterm_while_recycling(fleet, moment):
 @pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_long_job_keeps_its_old_child(fleet):
     """It ends there, undisturbed, while the fresh child does the rest; a limit to that is the drain limit."""
-    tree = fleet.start({"HOLDFAST_DRAIN_LIMIT": "4s"}, concurrency=2, lease=2, grace=1, **{"log-format": "json"})
+    tree = fleet.start({"STANDFAST_DRAIN_LIMIT": "4s"}, concurrency=2, lease=2, grace=1, **{"log-format": "json"})
     old = fleet.worker_of(tree).info.id
     short, endless = fleet.enqueue("nap", seconds=2), fleet.enqueue("nap_in_thread", seconds=600)
     for job in (short, endless):
@@ -249,7 +249,7 @@ def test_workers_recycle(fleet):
     [tree] = fleet.start_workers(1, lease=2, processes=2)
     wait_until(lambda: len(fleet.workers()) == 2)
     before = {worker.info.id for worker in fleet.workers()}
-    answers = fleet.holdfast_json("workers", "recycle", "--all")
+    answers = fleet.standfast_json("workers", "recycle", "--all")
     assert {answer["worker"] for answer in answers} == before
     assert all(answer["gone"] and answer["error"] is None for answer in answers)
     after = {worker.info.id for worker in fleet.workers()}
@@ -257,7 +257,7 @@ def test_workers_recycle(fleet):
     assert not before & after
 
     one = min(after)
-    said = fleet.holdfast("workers", "recycle", one[:6])
+    said = fleet.standfast("workers", "recycle", one[:6])
     assert "1 worker will be replaced, one at a time" in said
     assert f"Worker {one} is gone; " in said
     assert tree.process.poll() is None
@@ -266,7 +266,7 @@ def test_workers_recycle(fleet):
 def test_a_supervisor_with_a_store_that_comes_back_goes_on_recycling(fleet_on):
     """A look that finds the store in a user's transaction waits, and harms nobody."""
     fleet = fleet_on()
-    tree = fleet.start({"HOLDFAST_RECYCLE_AGE": "1s"}, lease=2, **{"log-format": "json"})
+    tree = fleet.start({"STANDFAST_RECYCLE_AGE": "1s"}, lease=2, **{"log-format": "json"})
     fleet.worker_of(tree)
     with fleet.user_transaction():
         begun_at = now()
@@ -285,7 +285,7 @@ def test_a_thread_that_ignores_its_cancellation_is_got_rid_of_by_its_job(fleet_o
     old = fleet.worker_of(tree).info.id
     fleet.app.handle(job).cancel()
 
-    [answer] = fleet.holdfast_json("workers", "recycle", "--job", job)
+    [answer] = fleet.standfast_json("workers", "recycle", "--job", job)
 
     assert (answer["worker"], answer["gone"]) == (old, True)
     assert fleet.wait_for(job, State.CANCELLED).reason == "requested"

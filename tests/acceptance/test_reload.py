@@ -8,19 +8,19 @@ import sys
 from contextlib import suppress
 
 import pytest
-from fleet import HOLDFAST, sizes, wait_until
+from fleet import STANDFAST, sizes, wait_until
 
-from holdfast import Holdfast
-from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT
+from standfast import Standfast
+from standfast.supervisor.crew import EARLY_DEATHS_LIMIT
 
 pytestmark = pytest.mark.timeout(180)
 
 APP = """
 import time
 
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast({url!r}, lease=2)
+app = Standfast({url!r}, lease=2)
 
 @app.task
 def version() -> str:
@@ -38,7 +38,7 @@ class Site:
         self.log = folder / "log"
         self.file = folder / "site_jobs.py"
         self.write("one")
-        self.app = Holdfast(self.url)
+        self.app = Standfast(self.url)
 
         @self.app.task
         def version() -> str: ...
@@ -55,9 +55,9 @@ class Site:
         wait_until(lambda: "ready: 1 task" in self.told or self.process.poll() is not None)
 
     def begin(self, *options, command="worker", **how):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST_")}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"  # two versions of one size within a second look the same
-        words = [HOLDFAST, command, "site_jobs:app", "--app-dir", str(self.folder), *options]
+        words = [STANDFAST, command, "site_jobs:app", "--app-dir", str(self.folder), *options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 words, env=environment, **{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **how}
@@ -207,7 +207,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 def test_the_end_of_a_terminal(here, nohup):
     """A worker ends with the terminal in which it runs, but not under nohup; `kill -HUP` there means a reload."""
     ours, theirs = pty.openpty()
-    words = [HOLDFAST, "worker", "site_jobs:app", "--app-dir", str(here.folder)]
+    words = [STANDFAST, "worker", "site_jobs:app", "--app-dir", str(here.folder)]
     with here.log.open("ab") as log:
         here.process = subprocess.Popen(
             [sys.executable, "-c", IN_A_TERMINAL.format(nohup=nohup), *words], stdin=theirs, stdout=log, stderr=log

@@ -6,9 +6,9 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop, eventually
 
-from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents
-from holdfast.store.errand import run_errand
+from standfast.core.states import State
+from standfast.incidents.book import list_incidents
+from standfast.store.errand import run_errand
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -56,7 +56,7 @@ def test_a_report_is_what_ran(tmp_path):
             "in-time": (JOBS + died + again + 1, 0),
         }
 
-        told = shop.holdfast("report").stdout
+        told = shop.standfast("report").stdout
         line = rf"send +{send['runs']:,} +{completed:,} +{died + again} +{died} +0 "
         assert re.search(line, told), told
         assert "\nWrong now: no worker lives" in told
@@ -65,13 +65,13 @@ def test_a_report_is_what_ran(tmp_path):
         assert re.search(rf"\b{died}  ConnectionRefusedError: mail\d+\.example\.com refused after ", told)
 
         page = tmp_path / "report.html"
-        assert shop.holdfast("report", "--output", str(page)).returncode == 0
+        assert shop.standfast("report", "--output", str(page)).returncode == 0
         cells = re.sub(r"<[^>]+>", " ", page.read_text())
         assert re.search(r"What is wrong now\s.*no worker lives", cells, re.DOTALL)
         assert re.search(line.replace(" +", r"\s+"), cells)
 
         book = tmp_path / "report.xlsx"
-        assert shop.holdfast("report", "--output", str(book)).returncode == 0
+        assert shop.standfast("report", "--output", str(book)).returncode == 0
         assert rows_of(book.read_bytes(), 2)[1][0] == "no worker lives"
         cells = next(row for row in rows_of(book.read_bytes(), 4) if row[0] == "send")
         assert cells[1:6] == [str(number) for number in (send["runs"], completed, died + again, died, 0)]
@@ -88,7 +88,7 @@ def test_a_report_is_sent_by_itself(tmp_path):
         assert [worker.stop() for worker in shop.workers] == [0, 0]
         notices = [json.loads(line) for line in sent.read_text().splitlines()]
         assert {each["kind"] for each in notices} == {"report"}
-        fires = [fire for fire in shop.asked("schedules", "fires", "holdfast.report") if fire["job"]]
+        fires = [fire for fire in shop.asked("schedules", "fires", "standfast.report") if fire["job"]]
         assert len({each["id"] for each in notices}) == len(notices)
         assert {each["id"] for each in notices} <= {fire["job"] for fire in fires}
         assert "(Asia/Taipei)" in notices[-1]["text"]
@@ -102,10 +102,12 @@ def test_a_report_is_a_mail_with_tables(tmp_path, monkeypatch):
     """What arrives at a real mail server has a page, whose table has the figures of what ran."""
     monkeypatch.chdir(tmp_path)
     with mail_server() as server, Shop(tmp_path, "report_app.py") as shop:
-        (tmp_path / "holdfast.toml").write_text(f"[alerts.channels.mail]\nkind = 'apprise'\nurl = '{server.url}'\n")
+        (tmp_path / "standfast.toml").write_text(
+            f"[alerts.channels.mail]\nkind = 'apprise'\nurl = '{server.url}'\n"
+        )
         shop.tasks.ponder.enqueue(seconds=0)
         shop.drain("--queues", "default")
-        assert shop.holdfast("report", "--channel", "mail", "report_app:app").returncode == 0
+        assert shop.standfast("report", "--channel", "mail", "report_app:app").returncode == 0
         [letter] = server.letters.wait_for(1)
     page = letter.message.get_body(("html",)).get_content()
     assert re.search(r"<tr[^>]*><td>ponder</td><td[^>]*>1</td><td[^>]*>1</td><td[^>]*>0</td>", page), page

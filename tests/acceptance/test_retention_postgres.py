@@ -15,7 +15,7 @@ import pytest
 from batches import Batches
 from fleet import PROVE, sizes, wait_until
 
-from holdfast.core.states import State
+from standfast.core.states import State
 
 EACH = sizes(short=6_000, full=120_000)
 """Jobs that each worker finishes."""
@@ -72,7 +72,7 @@ def report(server):
         own.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
         def read():
-            return own.execute("SELECT count(*) FROM holdfast.job JOIN holdfast.outcome USING (id)").fetchone()[0]
+            return own.execute("SELECT count(*) FROM standfast.job JOIN standfast.outcome USING (id)").fetchone()[0]
 
         read()
         yield read

@@ -119,5 +119,5 @@ def test_rolling_deploy_delayed_and_paused(tmp_path):
         shop.assert_ran_once([delayed])
         assert shop.ledger(delayed)[0]["at"] >= delayed.job().run_at.timestamp()
         assert shop.ledger(paused) == []
-        assert shop.holdfast("queues", "resume", "gifts").returncode == 0
+        assert shop.standfast("queues", "resume", "gifts").returncode == 0
         shop.assert_ran_once([paused])

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import AnyOf, At, Calendar, ConfigurationError, Cron, Every, Window
-from holdfast.schedule.rules import Ground
+from standfast import AnyOf, At, Calendar, ConfigurationError, Cron, Every, Window
+from standfast.schedule.rules import Ground
 
 NAIVE = datetime(2026, 3, 1, 9)  # noqa: DTZ001 - as people forget
 EXAMPLE = 'as in Cron("30 2 * * *"), each day at 02:30'

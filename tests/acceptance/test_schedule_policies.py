@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from policy_stage import PolicyStage
 
-from holdfast import At, ConfigurationError, Every, Window
-from holdfast.core.record import Decision
-from holdfast.core.states import Move, State
 from schedule_stage import NAME, NOON
+from standfast import At, ConfigurationError, Every, Window
+from standfast.core.record import Decision
+from standfast.core.states import Move, State
 
 HOUR = 3600.0
 

@@ -21,8 +21,8 @@ import pytest
 from croniter import croniter
 from fleet import PROVE
 
-from holdfast import Cron
-from holdfast.schedule.rules import Ground
+from standfast import Cron
+from standfast.schedule.rules import Ground
 
 EXPRESSIONS = 10_000 if PROVE else 500
 AROUND_CHANGES = 2_000 if PROVE else 100

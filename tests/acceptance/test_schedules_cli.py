@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fleet import sizes, wait_until
 
-from holdfast.core.states import State
+from standfast.core.states import State
 
 
 @pytest.fixture
@@ -17,11 +17,11 @@ def fleet(fleet_on_each_store):
 
 
 def schedules(fleet, *words):
-    return fleet.holdfast_json("schedules", *words)
+    return fleet.standfast_json("schedules", *words)
 
 
 def completed(fleet, name):
-    return fleet.holdfast_json("jobs", "list", "--schedule", name, "--state", "completed", "--limit", "500")
+    return fleet.standfast_json("jobs", "list", "--schedule", name, "--state", "completed", "--limit", "500")
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_a_schedule_is_made_changed_stopped_and_forgotten(fleet):
     assert {fire["decision"] for fire in after} <= {"revoked"}, "many a time has gone by since the pause"
 
     job_id = schedules(fleet, "trigger", "naps")["job"]
-    assert fleet.wait_for(job_id, State.COMPLETED).metadata["holdfast.schedule"] == "naps"
-    shown = fleet.holdfast_json("jobs", "show", job_id)
+    assert fleet.wait_for(job_id, State.COMPLETED).metadata["standfast.schedule"] == "naps"
+    shown = fleet.standfast_json("jobs", "show", job_id)
     assert (shown["schedule"], shown["args"]) == ("naps", {"seconds": 0.01})
-    assert "It comes from schedule 'naps'" in fleet.holdfast("why", job_id)
+    assert "It comes from schedule 'naps'" in fleet.standfast("why", job_id)
 
     assert schedules(fleet, "delete", "naps", "--yes")["deleted"] is True
     assert schedules(fleet) == []

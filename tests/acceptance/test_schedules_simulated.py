@@ -13,22 +13,22 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Every, ids
-from holdfast.core.record import Decision
-from holdfast.core.states import FINAL, State
-from holdfast.errors import HoldfastError, ScheduleExistsError
-from holdfast.schedule import errands
-from holdfast.schedule.plan import PLANNED_KEY, Template
-from holdfast.store.errand import arun_errand
-from holdfast.store.memory.record_verbs import RecordVerbs
-from holdfast.testing.simulator.land import draw_land
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.replacing import replaced
-from holdfast.testing.simulator.run import _sweep
-from holdfast.testing.simulator.story import SETTINGS, Story
-from holdfast.testing.simulator.world import World
+from standfast import Every, ids
+from standfast.core.record import Decision
+from standfast.core.states import FINAL, State
+from standfast.errors import ScheduleExistsError, StandfastError
+from standfast.schedule import errands
+from standfast.schedule.plan import PLANNED_KEY, Template
+from standfast.store.errand import arun_errand
+from standfast.store.memory.record_verbs import RecordVerbs
+from standfast.testing.simulator.land import draw_land
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.replacing import replaced
+from standfast.testing.simulator.run import _sweep
+from standfast.testing.simulator.story import SETTINGS, Story
+from standfast.testing.simulator.world import World
 
-SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 4)
+SEEDS = range(400 if os.environ.get("STANDFAST_PROVE") else 4)
 EVERY = timedelta(seconds=20)
 RULE = Every(EVERY, anchored=True, misfire="all", catch_up_window=None, catch_up_limit=10_000, overlap="allow")
 AHEAD = timedelta(seconds=SETTINGS.look_ahead)
@@ -47,7 +47,7 @@ class TickingStory(Story):
                     )
             except ScheduleExistsError:  # by a try whose answer was lost
                 return
-            except (TimeoutError, HoldfastError):
+            except (TimeoutError, StandfastError):
                 await asyncio.sleep(0.2)
             else:
                 return

@@ -7,9 +7,9 @@ import pytest
 
 SCRIPT = """\
 import asyncio, sys
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast(sys.argv[1], store_timeout=5)
+app = Standfast(sys.argv[1], store_timeout=5)
 
 @app.task
 def greet(name: str) -> None: ...
@@ -50,7 +50,7 @@ def test_a_wrong_password(tmp_path, request, store, how):
 def test_a_server_out_of_reach(tmp_path, url, how):
     said = said_by_script(tmp_path, url, how)
     assert_one_traceback(said)
-    assert said.splitlines()[-1].startswith("holdfast.errors.StoreUnavailableError: ")
+    assert said.splitlines()[-1].startswith("standfast.errors.StoreUnavailableError: ")
     assert "start" in said.splitlines()[-1]
 
 
@@ -59,4 +59,4 @@ def assert_one_traceback(said):
     assert 'File "' in said
     for driver in ("psycopg", "redis"):
         assert f"site-packages/{driver}/" not in said, said
-    assert said.splitlines()[-1].startswith("holdfast.errors.Store")
+    assert said.splitlines()[-1].startswith("standfast.errors.Store")

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from shopfloor import PROVE, Shop
 
-from holdfast import ArgumentsError
-from holdfast.codec import MASK
+from standfast import ArgumentsError
+from standfast.codec import MASK
 
 TOKEN = 'tok-5Kq\'9\\xY "z" ☂'
 PIECES = ("tok-5Kq", "9\\\\xY", "9\\xY", "☂")
@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import Cancel, Context, Discard, Fail, Holdfast, Retry, Secret
+from standfast import Cancel, Context, Discard, Fail, Standfast, Retry, Secret
 
-app = Holdfast(f"sqlite:///{Path(__file__).parent}/jobs.db")
+app = Standfast(f"sqlite:///{Path(__file__).parent}/jobs.db")
 log = logging.getLogger("shop")
 
 @dataclass
@@ -120,7 +120,7 @@ def test_secrets_are_masked_wherever_a_job_is_shown(shop):
     shown = shop.asked("jobs", "show", handles["leak_it"].id)
     assert shown["args"] == {"user": "ada", "token": MASK}
     assert shop.asked("jobs", "show", handles["leak_by_hand"].id)["args"] == {"login": MASK}
-    assert f'"{MASK}"' in shop.holdfast("jobs", "show", handles["leak_it"].id).stdout
+    assert f'"{MASK}"' in shop.standfast("jobs", "show", handles["leak_it"].id).stdout
 
 
 def test_secrets_are_in_no_error_at_the_enqueue(shop):
@@ -162,7 +162,7 @@ def enqueue_all(shop):
     unreadable = {"v": 1, "args": {}, "secret": {"token": [TOKEN]}}
     for name, version, payload in (("moved", 1, older), ("unreadable", 1, unreadable)):
         shop.sql(
-            "UPDATE holdfast_job SET version = ?, payload = ? WHERE id = ?",
+            "UPDATE standfast_job SET version = ?, payload = ? WHERE id = ?",
             version,
             json.dumps(payload).encode(),
             handles[name].id,
@@ -177,7 +177,7 @@ def views(shop, handles):
         asked += [["jobs", "show", handles[name].id], ["why", handles[name].id]]
     for words in asked:
         for more in ([], ["--json"]):
-            told = shop.holdfast(*words, *more)
+            told = shop.standfast(*words, *more)
             assert told.returncode == 0, told
             yield told
 

@@ -1,4 +1,4 @@
-"""`holdfast service`: units that systemd accepts, and commands that keep to what systemd says.
+"""`standfast service`: units that systemd accepts, and commands that keep to what systemd says.
 
 The machine of a test is seldom run by systemd, so a script in its place writes down what it is asked; the unit
 itself is judged by systemd's own `systemd-analyze verify` where that is installed. READY, WATCHDOG and STOPPING are
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-HOLDFAST = Path(sys.executable).with_name("holdfast")
-APP = "from holdfast import Holdfast\n\napp = Holdfast('sqlite:///jobs.db', lease=3)\n"
+STANDFAST = Path(sys.executable).with_name("standfast")
+APP = "from standfast import Standfast\n\napp = Standfast('sqlite:///jobs.db', lease=3)\n"
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "{calls}"
 case "$*" in
@@ -48,13 +48,13 @@ class Machine:
 
     @property
     def unit(self):
-        return self.home / ".config/systemd/user/holdfast.service"
+        return self.home / ".config/systemd/user/standfast.service"
 
-    def holdfast(self, *words):
+    def standfast(self, *words):
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "HOME": str(self.home)}
         return subprocess.run(
-            [HOLDFAST, "service", *words],
+            [STANDFAST, "service", *words],
             cwd=self.folder,
             env=environment,
             capture_output=True,
@@ -84,18 +84,18 @@ def sections(text):
 
 
 def test_installed_looked_at_and_removed(machine):
-    done = machine.holdfast("install", "jobs:app", "--user", "--", "--processes", "2")
+    done = machine.standfast("install", "jobs:app", "--user", "--", "--processes", "2")
     assert done.returncode == 0, done.stderr
-    assert machine.asked() == ["daemon-reload", "enable holdfast", "restart holdfast"]
+    assert machine.asked() == ["daemon-reload", "enable standfast", "restart standfast"]
     service = sections(machine.unit.read_text())["Service"]
     assert service["Type"] == "notify"
-    assert service["ExecStart"] == f"{HOLDFAST} up jobs:app --processes 2"
+    assert service["ExecStart"] == f"{STANDFAST} up jobs:app --processes 2"
     assert service["WorkingDirectory"] == str(machine.folder)
     assert service["Restart"] == "always"
 
-    looked = machine.holdfast("status", "--user", "--json")
+    looked = machine.standfast("status", "--user", "--json")
     assert json.loads(looked.stdout) == {
-        "name": "holdfast",
+        "name": "standfast",
         "active": True,
         "state": "active",
         "status": "",
@@ -104,13 +104,13 @@ def test_installed_looked_at_and_removed(machine):
         "at_boot": True,
     }
     machine.be("failed")
-    assert machine.holdfast("status", "--user").returncode == 1
+    assert machine.standfast("status", "--user").returncode == 1
     machine.asked()
 
-    assert machine.holdfast("remove", "--user").returncode == 2  # nobody is there to confirm
+    assert machine.standfast("remove", "--user").returncode == 2  # nobody is there to confirm
     assert machine.unit.exists()
-    assert machine.holdfast("remove", "--user", "--yes").returncode == 0
-    assert machine.asked() == ["disable --now holdfast", "daemon-reload"]
+    assert machine.standfast("remove", "--user", "--yes").returncode == 0
+    assert machine.asked() == ["disable --now standfast", "daemon-reload"]
     assert not machine.unit.exists()
 
 
@@ -127,7 +127,7 @@ def test_systemd_waits_for_the_grace_of_the_app(machine, words, seconds, warned)
     """The unit allows the grace that the app sets, unless the command line says another."""
     (machine.folder / "jobs.py").write_text(f"print('hi')\n{APP.replace('lease=3', 'lease=3, grace=120')}")
     (machine.folder / "empty").mkdir()
-    printed = machine.holdfast(
+    printed = machine.standfast(
         "install", "jobs:app", "--user", "--print", *(word.format(empty=machine.folder / "empty") for word in words)
     )
     assert sections(printed.stdout)["Service"]["TimeoutStopSec"] == seconds
@@ -138,9 +138,9 @@ def test_a_unit_of_somebody_else_is_left_alone(machine):
     machine.unit.parent.mkdir(parents=True)
     machine.unit.write_text("[Service]\nExecStart=/bin/true\n")
     for words in (("install", "jobs:app", "--user"), ("remove", "--user", "--yes")):
-        refused = machine.holdfast(*words)
+        refused = machine.standfast(*words)
         assert refused.returncode == 1
-        assert "holdfast.service" in refused.stderr
+        assert "standfast.service" in refused.stderr
     assert "/bin/true" in machine.unit.read_text()
 
 
@@ -148,12 +148,12 @@ def test_what_the_service_would_refuse_is_refused_at_once_and_no_secret_gets_int
     for words, reason in (
         (("--", "--procesess", "2"), "--processes"),
         (("--", "--url", "postgresql://me:hunter2@db/jobs"), "--env-file"),
-        (("--env", "HOLDFAST_URL=postgresql://me:hunter2@db/jobs"), "--env-file"),
+        (("--env", "STANDFAST_URL=postgresql://me:hunter2@db/jobs"), "--env-file"),
         (("--env", "SHOP KEY"), "NAME=VALUE"),
         (("--name", "a/b"), "a/b"),
         (("--user", "--run-as", "shop"), "--system"),
     ):
-        refused = machine.holdfast("install", "jobs:app", *words)
+        refused = machine.standfast("install", "jobs:app", *words)
         assert refused.returncode == 2
         assert reason in refused.stderr
         assert "hunter2" not in refused.stderr
@@ -175,13 +175,13 @@ def test_an_app_that_cannot_be_found_is_refused_unless_nobody_is_to_look(
     """As the service will see it: a variable of this shell is none of the service's."""
     monkeypatch.setenv("SHOP_KEY", "of the shell")
     (machine.folder / "jobs.py").write_text(code)
-    refused = machine.holdfast("install", target, "--user")
+    refused = machine.standfast("install", target, "--user")
     assert refused.returncode == 2
     assert reason in refused.stderr
     assert "--no-check" in refused.stderr
     assert not machine.unit.exists()
 
-    assert machine.holdfast("install", target, "--user", "--no-check").returncode == 0
+    assert machine.standfast("install", target, "--user", "--no-check").returncode == 0
     assert machine.unit.exists()
 
 
@@ -189,9 +189,9 @@ def test_the_app_sees_what_its_file_of_variables_says(machine):
     (machine.folder / "jobs.py").write_text("import os\nassert os.environ['SHOP_KEY'] == 'a b'\n" + APP)
     file = machine.folder / "shop.env"
     file.write_text('# of the shop\nSHOP_KEY="a b"\n')
-    done = machine.holdfast("install", "jobs:app", "--user", "--env-file", str(file))
+    done = machine.standfast("install", "jobs:app", "--user", "--env-file", str(file))
     assert done.returncode == 0, done.stderr
-    done = machine.holdfast("install", "jobs:app", "--user", "--env", "SHOP_KEY=a b", "--yes")
+    done = machine.standfast("install", "jobs:app", "--user", "--env", "SHOP_KEY=a b", "--yes")
     assert done.returncode == 0, done.stderr
     assert sections(machine.unit.read_text())["Service"]["Environment"] == '"SHOP_KEY=a b"'
 
@@ -202,7 +202,7 @@ def test_the_app_sees_what_its_file_of_variables_says(machine):
 )
 def test_room_for_control_groups_is_asked_for_where_systemd_knows_how(machine, version, known):
     machine.be("active", version)
-    printed = machine.holdfast("install", "jobs:app", "--user", "--print").stdout
+    printed = machine.standfast("install", "jobs:app", "--user", "--print").stdout
     assert sections(printed)["Service"].get("DelegateSubgroup") == ("worker" if known else None)
 
 
@@ -210,7 +210,7 @@ def test_room_for_control_groups_is_asked_for_where_systemd_knows_how(machine, v
 def test_systemd_accepts_the_unit(whose, machine):
     odd = machine.folder / "a folder with 100 % of $HOME"
     odd.mkdir()
-    printed = machine.holdfast("install", "jobs:app", whose, "--print", "--app-dir", str(odd)).stdout
+    printed = machine.standfast("install", "jobs:app", whose, "--print", "--app-dir", str(odd)).stdout
     unit = machine.folder / "printed.service"
     unit.write_text(printed)
     assert sections(printed)["Service"]["WorkingDirectory"].endswith("a folder with 100 %% of $HOME")
@@ -222,7 +222,7 @@ def test_systemd_accepts_the_unit(whose, machine):
 def test_without_systemd_the_error_says_what_to_do(machine):
     program = machine.folder / "bin" / "systemctl"
     program.write_text("#!/bin/sh\necho offline\nexit 1\n")
-    refused = machine.holdfast("install", "jobs:app", "--user")
+    refused = machine.standfast("install", "jobs:app", "--user")
     assert refused.returncode == 2
     assert "--print" in refused.stderr
 
@@ -232,7 +232,7 @@ def test_a_real_worker_says_ready_feeds_the_watchdog_and_says_that_it_stops(mach
         manager.bind(str(machine.folder / "notify"))
         manager.settimeout(30)
         environment = {**os.environ, "NOTIFY_SOCKET": str(machine.folder / "notify"), "WATCHDOG_USEC": "400000"}
-        up = subprocess.Popen([HOLDFAST, "up", "jobs:app"], cwd=machine.folder, env=environment)
+        up = subprocess.Popen([STANDFAST, "up", "jobs:app"], cwd=machine.folder, env=environment)
         try:
             said = [manager.recv(4096).decode()]
             while not said[-1].startswith("READY=1"):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from fleet import now, sizes, wait_until
 
-from holdfast.core.states import State
+from standfast.core.states import State
 
 LEASE = sizes(short=2, full=15)
 NAP = sizes(short=4, full=9)
@@ -61,7 +61,7 @@ def test_sigstop_past_lease(fleet):
     assert {job: fleet.job(job) for job in jobs} == done, "the late finish has changed something"
     assert f"nap_in_thread {running[-8:]} lost: the job belongs to another worker now" in stopped.told
     assert "was declared dead by others" in stopped.told
-    listed = {each["id"]: each for each in fleet.holdfast_json("workers")}
+    listed = {each["id"]: each for each in fleet.standfast_json("workers")}
     assert old.info.id not in listed
     assert listed[new.info.id]["supervisor"] == old.info.supervisor
     other.signal_supervisor(signal.SIGTERM)

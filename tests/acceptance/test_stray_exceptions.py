@@ -6,10 +6,10 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop, eventually
 
-from holdfast.core.incident import Trouble
-from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents, read_evidence
-from holdfast.store.errand import run_errand
+from standfast.core.incident import Trouble
+from standfast.core.states import State
+from standfast.incidents.book import list_incidents, read_evidence
+from standfast.store.errand import run_errand
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -127,7 +127,7 @@ def test_a_secret_of_the_job_is_in_no_text(shop):
 @pytest.mark.parametrize("shop", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_locals_are_shown_where_they_are_wanted_and_no_secret_is(shop):
     """With `incident_locals` the innermost frames tell their locals; secrets among them are hidden."""
-    shop.worker(HOLDFAST_INCIDENT_LOCALS="true")
+    shop.worker(STANDFAST_INCIDENT_LOCALS="true")
     token = "correct-horse-battery"
     shop.tasks.start_thread_from_coroutine.enqueue(token=token)
 

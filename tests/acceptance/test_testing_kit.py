@@ -8,9 +8,9 @@ import sys
 import pytest
 
 JOBS = """
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
-app = Holdfast("sqlite:///production.db")
+app = Standfast("sqlite:///production.db")
 CHARGED = {}
 MAILS = []
 
@@ -34,7 +34,7 @@ import pytest
 
 
 @pytest.fixture
-def holdfast_app():
+def standfast_app():
     jobs.CHARGED.clear()
     jobs.MAILS.clear()
     return jobs.app
@@ -46,72 +46,72 @@ import asyncio
 from jobs import CHARGED, MAILS, charge, send_email
 
 
-def test_drain(holdfast_kit):
+def test_drain(standfast_kit):
     handle = charge.enqueue(7)
-    holdfast_kit.drain()
+    standfast_kit.drain()
     assert handle.result() == "charged"
     assert MAILS == ["7@example.com"]
 
 
-def test_starts_empty(holdfast_kit):
-    assert holdfast_kit.enqueued() == []
+def test_starts_empty(standfast_kit):
+    assert standfast_kit.enqueued() == []
 
 
-def test_crash(holdfast_kit):
+def test_crash(standfast_kit):
     charge.enqueue(7)
-    with holdfast_kit.crash_after("charge"):
-        holdfast_kit.drain()
+    with standfast_kit.crash_after("charge"):
+        standfast_kit.drain()
     assert MAILS == []
-    holdfast_kit.drain()
+    standfast_kit.drain()
     assert list(CHARGED.values()) == [7]
     assert MAILS == ["7@example.com"]
 
 
-def test_retry(holdfast_kit):
+def test_retry(standfast_kit):
     charge.enqueue(7)
-    with holdfast_kit.fail_at("charge", ConnectionError("down"), times=2):
-        runs = holdfast_kit.drain_all()
+    with standfast_kit.fail_at("charge", ConnectionError("down"), times=2):
+        runs = standfast_kit.drain_all()
     assert [run.outcome for run in runs] == ["retry", "retry", "complete", "complete"]
 
 
-def test_inline(holdfast_kit):
-    with holdfast_kit.inline():
+def test_inline(standfast_kit):
+    with standfast_kit.inline():
         assert charge.enqueue(7).result() == "charged"
 
 
-def test_async(holdfast_kit):
+def test_async(standfast_kit):
     async def scenario():
         handle = await charge.aenqueue(7)
-        await holdfast_kit.adrain()
+        await standfast_kit.adrain()
         return await handle.aresult()
 
     assert asyncio.run(scenario()) == "charged"
 
 
-def test_wrong_expectation(holdfast_kit):
+def test_wrong_expectation(standfast_kit):
     charge.enqueue(7)
-    holdfast_kit.drain()
-    holdfast_kit.assert_enqueued(send_email, to="8@example.com")
+    standfast_kit.drain()
+    standfast_kit.assert_enqueued(send_email, to="8@example.com")
 """
 
 AN_EMPTY_APP = """
 import pytest
-from holdfast import Holdfast
+from standfast import Standfast
 
 
 @pytest.fixture
-def holdfast_app():
-    with Holdfast("memory://") as app:
+def standfast_app():
+    with Standfast("memory://") as app:
         yield app
 
 
-def test_declares_its_own(holdfast_kit):
-    @holdfast_kit.app.task
+def test_declares_its_own(standfast_kit):
+    @standfast_kit.app.task
     def double(number: int) -> int:
         return 2 * number
 
     handle = double.enqueue(21)
-    holdfast_kit.drain()
+    standfast_kit.drain()
     assert handle.result() == 42
 """
 
@@ -119,7 +119,7 @@ NO_APP = """
 from jobs import charge
 
 
-def test_charge(holdfast_kit):
+def test_charge(standfast_kit):
     charge.enqueue(7)
 """
 
@@ -129,13 +129,13 @@ import pytest
 
 
 @pytest.fixture
-def holdfast_app():
+def standfast_app():
     return jobs
 """
 
 EXAMPLE = """
     @pytest.fixture
-    def holdfast_app():
+    def standfast_app():
         from myproject.jobs import app
         return app
 """
@@ -145,7 +145,7 @@ import asyncio
 
 import jobs
 import pytest
-from holdfast import ConfigurationError, Holdfast
+from standfast import ConfigurationError, Standfast
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +157,7 @@ def shared():
 def test_enqueue():
     with pytest.raises(ConfigurationError) as raised:
         jobs.send_email.enqueue("a@example.com", subject="oh")
-    for words in ("production.db", "holdfast_kit", "HOLDFAST_URL="):
+    for words in ("production.db", "standfast_kit", "STANDFAST_URL="):
         assert words in str(raised.value)
 
 
@@ -170,13 +170,13 @@ def test_other_ways(shared):
         jobs_imported_late.app.prepare()
 
 
-def test_with_the_kit_it_works(holdfast_kit):
+def test_with_the_kit_it_works(standfast_kit):
     jobs.send_email.enqueue("a@example.com", subject="oh")
-    assert len(holdfast_kit.drain()) == 1
+    assert len(standfast_kit.drain()) == 1
 
 
 def test_an_app_of_the_tests_is_theirs(tmp_path):
-    with Holdfast(f"sqlite:///{tmp_path}/own.db") as app:
+    with Standfast(f"sqlite:///{tmp_path}/own.db") as app:
         app.prepare()
     with jobs.make(f"sqlite:///{tmp_path}/made.db") as app:
         app.prepare()
@@ -195,8 +195,8 @@ UNUSED = """
 import sys
 
 
-def test_nothing_of_holdfast_is_imported():
-    assert [name for name in sys.modules if name.split(".")[0] == "holdfast"] == []
+def test_nothing_of_standfast_is_imported():
+    assert [name for name in sys.modules if name.split(".")[0] == "standfast"] == []
 """
 
 WORDS = [
@@ -215,7 +215,7 @@ def project(tmp_path):
         (tmp_path / "tmp").mkdir(exist_ok=True)  # or else the whole project would lie in a temporary folder
         for name, text in files.items():
             (tmp_path / f"{name}.py").write_text(text)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDFAST", "PYTEST"))}
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-v", "-W", "error", "-p", "no:randomly", "-p", "no:cacheprovider"],
             cwd=tmp_path,
@@ -237,7 +237,7 @@ def test_a_project_tests_its_jobs_with_the_fixtures_alone(project, tmp_path):
     assert (len(verdicts), wrong) == (7, ["wrong_expectation"]), ran.stdout + ran.stderr
     told = [line.removeprefix("E").strip() for line in ran.stdout.splitlines() if line.startswith("E ")]
     assert told == [f"AssertionError: {WORDS[0]}", *(line.strip() for line in WORDS[1:])]
-    assert "holdfast_kit.assert_enqueued(send_email" in ran.stdout
+    assert "standfast_kit.assert_enqueued(send_email" in ran.stdout
     assert "kit.py" not in ran.stdout.partition("FAILURES")[2]
     assert not (tmp_path / "production.db").exists()
 
@@ -250,7 +250,7 @@ def test_a_test_may_bring_an_empty_app_and_declare_its_tasks_itself(project):
 def test_without_an_app_the_kit_says_what_to_write(project, tmp_path):
     """It does not take an empty app: the tasks under test would write to the database of their own."""
     ran = project(jobs=JOBS, test_jobs=NO_APP)
-    assert "define a fixture `holdfast_app` in conftest.py that returns your app" in ran.stdout, ran.stdout
+    assert "define a fixture `standfast_app` in conftest.py that returns your app" in ran.stdout, ran.stdout
     assert EXAMPLE in ran.stdout
     assert "1 error in" in ran.stdout
     assert not (tmp_path / "production.db").exists()
@@ -258,7 +258,7 @@ def test_without_an_app_the_kit_says_what_to_write(project, tmp_path):
 
 def test_a_fixture_that_returns_no_app_is_told_so(project, tmp_path):
     ran = project(jobs=JOBS, conftest=THE_MODULE, test_jobs=NO_APP)
-    assert "the fixture `holdfast_app` returned the module 'jobs', not an app" in ran.stdout, ran.stdout
+    assert "the fixture `standfast_app` returned the module 'jobs', not an app" in ran.stdout, ran.stdout
     assert EXAMPLE in ran.stdout
     assert not (tmp_path / "production.db").exists()
 
@@ -266,7 +266,7 @@ def test_a_fixture_that_returns_no_app_is_told_so(project, tmp_path):
 def test_a_test_without_the_kit_does_not_write_to_the_store_of_the_app(project, tmp_path):
     """It is told what to do, in whatever way it comes to open it; apps of the tests' own are left alone."""
     late = JOBS.replace("production", "late")
-    factory = "\n\ndef make(url):\n    return Holdfast(url)\n"
+    factory = "\n\ndef make(url):\n    return Standfast(url)\n"
     ran = project(jobs=JOBS + factory, jobs_imported_late=late, conftest=CONFTEST, test_jobs=UNGUARDED)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert sorted(path.name for path in tmp_path.glob("*.db")) == []
@@ -274,13 +274,13 @@ def test_a_test_without_the_kit_does_not_write_to_the_store_of_the_app(project, 
 
 def test_a_test_that_names_a_store_by_the_variable_uses_it(project, tmp_path):
     """So integration tests go on: they say which database is theirs."""
-    ran = project({"HOLDFAST_URL": f"sqlite:///{tmp_path}/tests.db"}, jobs=JOBS, test_jobs=TOLD)
+    ran = project({"STANDFAST_URL": f"sqlite:///{tmp_path}/tests.db"}, jobs=JOBS, test_jobs=TOLD)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert sorted(path.name for path in tmp_path.glob("*.db")) == ["tests.db"]
 
 
 def test_the_plugin_costs_nothing_where_it_is_not_used(project):
-    """pytest loads it in every run, and it imports nothing of Holdfast until a test asks for a fixture."""
+    """pytest loads it in every run, and it imports nothing of Standfast until a test asks for a fixture."""
     ran = project(test_unused=UNUSED)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert re.search(r"plugins: .*holdfast", ran.stdout), ran.stdout
+    assert re.search(r"plugins: .*standfast", ran.stdout), ran.stdout

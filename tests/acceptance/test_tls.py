@@ -14,10 +14,10 @@ import pytest
 from fleet import wait_until
 from shopfloor import assert_one_line, run
 
-from holdfast import Holdfast, StoreError, StoreUnavailableError
-from holdfast.core.states import State
 from servers import Authority, PostgresServer, RedisServer, TlsFront
 from servers.process import give_away
+from standfast import Standfast, StoreError, StoreUnavailableError
+from standfast.core.states import State
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -128,7 +128,7 @@ def test_workers_and_clients_over_tls(fleet_on, secured, authority):
     for _ in range(20):
         fleet.app.handle(fleet.enqueue("nap", seconds=0)).result(timeout=60)
     place.assert_all_secure()
-    with Holdfast(place.url(authority)) as app:
+    with Standfast(place.url(authority)) as app:
 
         @app.task
         def keep(text: str) -> None: ...
@@ -178,7 +178,7 @@ def test_a_certificate_for_another_host(fleet_on, secured, authority):
 
 def assert_refused(fleet_on, url, words):
     """Clients, commands and workers end with the same line, which has the remedy."""
-    with Holdfast(url) as app, pytest.raises(StoreError, match=words) as raised:
+    with Standfast(url) as app, pytest.raises(StoreError, match=words) as raised:
         app.prepare()
     assert not isinstance(raised.value, StoreUnavailableError)
     told = str(raised.value)
@@ -196,7 +196,7 @@ def test_a_server_that_misses_our_certificate(secured, authority, stranger):
     """It asks for one of an authority that it trusts."""
     place = secured(authority.sign("server"), authority)
     for own in (None, stranger.sign("client")):
-        with Holdfast(place.url(authority, own)) as app, pytest.raises(StoreError) as raised:
+        with Standfast(place.url(authority, own)) as app, pytest.raises(StoreError) as raised:
             app.prepare()
         told = str(raised.value)
         assert "\n" not in told
@@ -235,5 +235,5 @@ def hanging_up(greeting):
 )
 def test_a_server_that_dies_during_the_handshake_is_away(url, greeting):
     """It is no disagreement: a worker waits for it, and does not end."""
-    with hanging_up(greeting) as port, Holdfast(url.format(port)) as app, pytest.raises(StoreUnavailableError):
+    with hanging_up(greeting) as port, Standfast(url.format(port)) as app, pytest.raises(StoreUnavailableError):
         app.prepare()

@@ -65,7 +65,9 @@ def post(url, **headers):
 
 
 def named(spans, name):
-    return sorted((span for span in spans if span.name == name), key=lambda span: span.attributes["holdfast.fence"])
+    return sorted(
+        (span for span in spans if span.name == name), key=lambda span: span.attributes["standfast.fence"]
+    )
 
 
 def objects_in(text):
@@ -86,8 +88,8 @@ def test_one_trace_from_the_request_to_the_follower(shop, server, task):
 
     waits, runs = named(spans, f"wait {task}"), named(spans, f"run {task}")
     assert [span.parent_id for span in (*waits, *runs)] == [enqueue.id] * 4
-    assert [span.attributes["holdfast.attempt"] for span in runs] == [1, 2]
-    assert [span.attributes["holdfast.outcome"] for span in runs] == ["retry", "complete"]
+    assert [span.attributes["standfast.attempt"] for span in runs] == [1, 2]
+    assert [span.attributes["standfast.outcome"] for span in runs] == ["retry", "complete"]
     assert {span.kind for span in runs} == {"CONSUMER"}
     assert all(wait.begins <= wait.ends == run.begins for wait, run in zip(waits, runs, strict=True))
     failed, succeeded = runs
@@ -95,7 +97,7 @@ def test_one_trace_from_the_request_to_the_follower(shop, server, task):
     assert failed.events[0]["attributes"]["exception.type"] == "ConnectionError"
     assert failed.status == {"status_code": "ERROR", "description": "ConnectionError: the bank is away"}
     assert succeeded.status["status_code"] == "UNSET"
-    assert failed.attributes["messaging.system"] == "holdfast"
+    assert failed.attributes["messaging.system"] == "standfast"
 
     steps = [span for span in spans if span.name.startswith("step ")]
     assert [span.name for span in steps] == ["step price", "step tax"]
@@ -138,7 +140,7 @@ def test_a_cell_that_dies_leaves_the_span_of_its_attempt(shop):
     shop.drain()
     spans = {span.name: span for span in spans_of(shop)}
     assert spans["run dies"].parent_id == spans["enqueue dies"].id
-    assert spans["run dies"].attributes["holdfast.outcome"] == "die"
+    assert spans["run dies"].attributes["standfast.outcome"] == "die"
     assert spans["run dies"].status["status_code"] == "ERROR"
 
 
@@ -162,8 +164,8 @@ def test_a_job_that_waits_for_a_signal_is_one_trace(shop):
     shop.become(handle, "completed")
     assert worker.stop() == 0
     runs = named(spans_of(shop), "run waits")
-    assert [span.attributes["holdfast.outcome"] for span in runs] == ["snooze", "complete"]
+    assert [span.attributes["standfast.outcome"] for span in runs] == ["snooze", "complete"]
     assert [(event["name"], event["attributes"]) for event in runs[0].events] == [
-        ("wait_for", {"holdfast.signal": "paid"})
+        ("wait_for", {"standfast.signal": "paid"})
     ]
     assert len({span.trace for span in spans_of(shop)}) == 1

@@ -12,8 +12,8 @@ from collections import Counter
 import pytest
 from shopfloor import PROVE, environment, eventually
 
-from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter
+from standfast.core.states import State
+from standfast.store.protocol import JobFilter
 
 CUSTOMERS = 20 if PROVE else 6
 ORDERS = 50 if PROVE else 15

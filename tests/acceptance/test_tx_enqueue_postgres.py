@@ -9,9 +9,9 @@ from shopfloor import PATIENCE, PROVE
 from test_tx_enqueue import test_rows_and_jobs_agree  # noqa: F401 - the same test, on another store
 
 from connections import KINDS, open_own
-from holdfast import ConfigurationError
-from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter
+from standfast import ConfigurationError
+from standfast.core.states import State
+from standfast.store.protocol import JobFilter
 
 pytestmark = pytest.mark.timeout(900)
 

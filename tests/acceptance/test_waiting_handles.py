@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 import pytest
 from shopfloor import PATIENCE, PROVE, Shop, eventually
 
-from holdfast import JobDeadError, ResultTimeoutError
-from holdfast.core.job import Progress
+from standfast import JobDeadError, ResultTimeoutError
+from standfast.core.job import Progress
 
 HANDLES = 2_000 if PROVE else 500
 WINDOW = 10.0 if PROVE else 2.0
@@ -124,7 +124,7 @@ def test_a_dead_job_brings_the_workers_traceback(shop):
     assert "in trouble_async" in dead.value.remote_traceback
     shown = "".join(traceback.format_exception(dead.value))
     assert 'raise ValueError("plainly wrong")' in shown
-    assert shown.index("in trouble_async") < shown.index("holdfast.errors.JobDeadError")
+    assert shown.index("in trouble_async") < shown.index("standfast.errors.JobDeadError")
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])

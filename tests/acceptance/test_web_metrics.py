@@ -15,7 +15,7 @@ from fleet import PROVE, sizes
 from host_stage import Stage, gunicorn, uvicorn
 from test_metrics import Scraped
 
-from holdfast.metrics.folding import counts_in
+from standfast.metrics.folding import counts_in
 
 KILLS = sizes(short=1, full=10)
 NAPS = 120
@@ -103,7 +103,7 @@ class Scrapes:
 
 
 def attempts(seen, outcome="completed"):
-    return 0 if seen is None else seen.sum("holdfast_attempts_total", task="nap", outcome=outcome)
+    return 0 if seen is None else seen.sum("standfast_attempts_total", task="nap", outcome=outcome)
 
 
 def nap(seconds: float) -> None:
@@ -120,7 +120,7 @@ def test_counters_of_a_web_server_add_up_and_never_go_back(stage, kind):
     """
     folder = stage.folder / "metrics"
     naps = stage.app.task(nap, max_attempts=10, backoff=0.1)
-    server = stage.start(kind, HOLDFAST_METRICS_DIR=str(folder), HOLDFAST_CONCURRENCY=str(SLOTS))
+    server = stage.start(kind, STANDFAST_METRICS_DIR=str(folder), STANDFAST_CONCURRENCY=str(SLOTS))
     scrapes, killed = Scrapes(server.port), set()
     stage.wait_for_workers(kind.workers)
     ordered = [server.post_until_heard(f"nap?seconds={NAP}") for _ in range(ASKED)]
@@ -147,7 +147,7 @@ def test_counters_of_a_web_server_add_up_and_never_go_back(stage, kind):
     seen = stage.wait_until(scrapes.scrape, "an answer")
     assert done - SLOTS * KILLS <= attempts(seen) <= done, (attempts(seen), done)
     assert attempts(seen, "dead") == 0
-    assert seen.sum("holdfast_worker_events_total", event="crashed") >= KILLS
-    assert seen.sum("holdfast_job_run_seconds_count", task="nap") == attempts(seen)
-    assert ASKED <= seen.sum("holdfast_jobs_enqueued_total", task="nap") <= done - (KILLS + 1) * NAPS
+    assert seen.sum("standfast_worker_events_total", event="crashed") >= KILLS
+    assert seen.sum("standfast_job_run_seconds_count", task="nap") == attempts(seen)
+    assert ASKED <= seen.sum("standfast_jobs_enqueued_total", task="nap") <= done - (KILLS + 1) * NAPS
     assert len(counts_in(folder)) <= 3 * (kind.workers + 3), "those who ended leave no files behind"

@@ -14,12 +14,12 @@ import pytest
 from fleet import Fleet, now, sizes, wait_until
 from fleet_app import NOTICE, SKEW, WINDOW, window_in
 
-from holdfast.cli.connection import Wanted
-from holdfast.cli.story import read_story
-from holdfast.core.job import NewJob
-from holdfast.core.states import Move, State
-from holdfast.ids import new_job_id
-from holdfast.worker.closures import GUARD
+from standfast.cli.connection import Wanted
+from standfast.cli.story import read_story
+from standfast.core.job import NewJob
+from standfast.core.states import Move, State
+from standfast.ids import new_job_id
+from standfast.worker.closures import GUARD
 
 SECOND = timedelta(seconds=1)
 STEP = sizes(short=SECOND / 10, full=SECOND / 50)

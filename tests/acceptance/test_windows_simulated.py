@@ -10,21 +10,21 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.job import NewJob
-from holdfast.core.states import Move, State
-from holdfast.schedule.closing import About, ClosedHours, declare_hours
-from holdfast.schedule.window import Window
-from holdfast.testing.simulator.fleet import Tree
-from holdfast.testing.simulator.land import draw_land
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.replacing import replaced
-from holdfast.testing.simulator.run import _judge, _sweep
-from holdfast.testing.simulator.story import SETTINGS, Story
-from holdfast.testing.simulator.watching import Seen
-from holdfast.testing.simulator.world import World
-from holdfast.worker.closures import Closures
+from standfast.core.job import NewJob
+from standfast.core.states import Move, State
+from standfast.schedule.closing import About, ClosedHours, declare_hours
+from standfast.schedule.window import Window
+from standfast.testing.simulator.fleet import Tree
+from standfast.testing.simulator.land import draw_land
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.replacing import replaced
+from standfast.testing.simulator.run import _judge, _sweep
+from standfast.testing.simulator.story import SETTINGS, Story
+from standfast.testing.simulator.watching import Seen
+from standfast.testing.simulator.world import World
+from standfast.worker.closures import Closures
 
-SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 6)
+SEEDS = range(400 if os.environ.get("STANDFAST_PROVE") else 6)
 MINUTES = range(10)
 
 

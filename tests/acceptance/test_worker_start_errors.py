@@ -11,16 +11,16 @@ MODULES = {
     "raising.py": "raise RuntimeError('the licence\\nhas expired')\n",
     "leaving.py": "import sys\nsys.exit('not today')\n",
     "no_app.py": "app = 42\n",
-    "bad_setting.py": "from holdfast import Holdfast\napp = Holdfast('sqlite:///x.db', lease=-1)\n",
-    "bad_url.py": "from holdfast import Holdfast\napp = Holdfast('sqlite://x.db')\n",
-    "bad_port.py": "from holdfast import Holdfast\napp = Holdfast('postgresql://u:secret@h:99999/d')\n",
-    "memory.py": "from holdfast import Holdfast\napp = Holdfast('memory://')\n",
-    "twice.py": "from holdfast import Holdfast\napp = Holdfast('sqlite:///x.db')\n"
+    "bad_setting.py": "from standfast import Standfast\napp = Standfast('sqlite:///x.db', lease=-1)\n",
+    "bad_url.py": "from standfast import Standfast\napp = Standfast('sqlite://x.db')\n",
+    "bad_port.py": "from standfast import Standfast\napp = Standfast('postgresql://u:secret@h:99999/d')\n",
+    "memory.py": "from standfast import Standfast\napp = Standfast('memory://')\n",
+    "twice.py": "from standfast import Standfast\napp = Standfast('sqlite:///x.db')\n"
     "def one(): ...\napp.task(name='a')(one)\napp.task(name='a')(one)\n",
 }
 
 ERRORS = {
-    "shop": ("MODULE:APP", "holdfast worker myproject.jobs:app"),
+    "shop": ("MODULE:APP", "standfast worker myproject.jobs:app"),
     "nowhere:app": ("there is no module 'nowhere'", "--app-dir"),
     "nowhere.inside:app": ("there is no module 'nowhere.inside'", "--app-dir"),
     "missing_import:app": ("missing_import cannot be imported", "nonexistent_library"),
@@ -29,11 +29,11 @@ ERRORS = {
     "leaving:app": ("leaving", "not today"),
     "shop:ap": ("shop has no app named 'ap'", "did you mean shop:app?"),
     "shop:pack": ("shop has no app named 'pack'", "did you mean shop:app?"),
-    "no_app:app": ("no_app has no app named 'app'", "must be a Holdfast(...) object"),
+    "no_app:app": ("no_app has no app named 'app'", "must be a Standfast(...) object"),
     "bad_setting:app": ("lease=-1 (from the code): must be above 0 seconds",),
     "bad_url:app": ("three slashes",),
     "bad_port:app": ("a port in the PostgreSQL URL is not between 1 and 65535",),
-    "memory:app": ("a memory store lives inside one process", "sqlite:///holdfast.db"),
+    "memory:app": ("a memory store lives inside one process", "sqlite:///standfast.db"),
     "twice:app": ("two tasks are named 'a'",),
 }
 
@@ -77,12 +77,12 @@ def test_worker_start_errors_of_another_release(tmp_path):
     """A store of a newer release is refused in one line that says to upgrade, with exit code 3, and left alone."""
     with Shop(tmp_path) as shop:
         handle = shop.tasks.pack.enqueue(order=1)
-        [(ours,)] = shop.sql("SELECT version FROM holdfast_schema")
-        shop.sql("UPDATE holdfast_schema SET version = 99")
+        [(ours,)] = shop.sql("SELECT version FROM standfast_schema")
+        shop.sql("UPDATE standfast_schema SET version = 99")
         ended = run("worker", "shop:app", "--app-dir", str(tmp_path))
         assert ended.returncode == STORE, ended.stderr
-        assert_one_line(ended.stderr, "newer Holdfast", "schema 99", "upgrade")
-        assert shop.sql("SELECT state, fence FROM holdfast_job") == [("ready", 0)]
-        shop.sql(f"UPDATE holdfast_schema SET version = {ours}")
+        assert_one_line(ended.stderr, "newer Standfast", "schema 99", "upgrade")
+        assert shop.sql("SELECT state, fence FROM standfast_job") == [("ready", 0)]
+        shop.sql(f"UPDATE standfast_schema SET version = {ours}")
         shop.drain()
         assert handle.result(timeout=0) == 1

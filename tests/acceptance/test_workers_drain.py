@@ -3,7 +3,7 @@
 import pytest
 from fleet import wait_until
 
-from holdfast.core.states import State
+from standfast.core.states import State
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -20,7 +20,7 @@ def test_workers_drain(fleet_on):
     theirs = [job for job in jobs if fleet.job(job).worker == drained]
     later = [fleet.enqueue("nap", seconds=0.1) for _ in range(10)]
 
-    [answer] = fleet.holdfast_json("workers", "drain", drained)
+    [answer] = fleet.standfast_json("workers", "drain", drained)
     assert answer == {"worker": drained, "gone": True, "error": None}
     assert {fleet.job(job).worker for job in theirs} == {drained}
     fleet.wait_for_completed(len(jobs) + len(later))
@@ -30,7 +30,7 @@ def test_workers_drain(fleet_on):
 
     last = fleet.enqueue("nap", seconds=2)
     fleet.wait_for_start(last)
-    assert f"Worker {other.info.id} is gone, and its place stays empty." in fleet.holdfast(
+    assert f"Worker {other.info.id} is gone, and its place stays empty." in fleet.standfast(
         "workers", "drain", "--all", "--yes"
     )
     assert tree.exit_code() == 0

@@ -15,7 +15,7 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop
 
-from holdfast.core.states import State
+from standfast.core.states import State
 
 WRONG_CLOCK = Path(__file__).parent / "wrong_clock"
 WRONG_BY = 45.0
@@ -28,7 +28,7 @@ DELAYS = (3.0, 3.3, 3.6, 4.5)
 @pytest.fixture(params=["postgres", "redis"])
 def shop(request, tmp_path, monkeypatch):
     """Give a shop on a server; its clock is a file beside it, right at first."""
-    monkeypatch.setenv("HOLDFAST_URL", request.getfixturevalue(f"{request.param}_url"))
+    monkeypatch.setenv("STANDFAST_URL", request.getfixturevalue(f"{request.param}_url"))
     with Shop(tmp_path / "shop", "wrong_clock_app.py") as shop:
         set_clock(shop, 0.0)
         yield shop
@@ -44,7 +44,9 @@ def set_clock(shop, wrong_by):
 
 def start_worker(shop):
     shop.worker(
-        HOLDFAST_URL=os.environ["HOLDFAST_URL"], PYTHONPATH=str(WRONG_CLOCK), WRONG_CLOCK=str(shop.folder / "clock")
+        STANDFAST_URL=os.environ["STANDFAST_URL"],
+        PYTHONPATH=str(WRONG_CLOCK),
+        WRONG_CLOCK=str(shop.folder / "clock"),
     )
 
 

@@ -19,8 +19,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from holdfast import Context, Holdfast, Secret
-from holdfast.logs import add_job_fields
+from standfast import Context, Secret, Standfast
+from standfast.logs import add_job_fields
 
 FOLDER = Path(__file__).resolve().parent
 SPANS = FOLDER / "spans.jsonl"
@@ -53,7 +53,7 @@ provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(Dumped()))
 tracer = provider.get_tracer("shop")
 
-app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
+app = Standfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)
 app.use_tracing(provider)
 
 log = logging.getLogger("shop.orders")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, assert_type
 
-from holdfast import (
+from standfast import (
     AnyOf,
     At,
     Background,
@@ -18,17 +18,17 @@ from holdfast import (
     Cron,
     Every,
     Exponential,
-    Holdfast,
     JobHandle,
     Life,
     Progress,
     Secret,
     Snooze,
+    Standfast,
     Window,
     current_context,
 )
 
-app = Holdfast("memory://", lease=timedelta(seconds=15))
+app = Standfast("memory://", lease=timedelta(seconds=15))
 
 
 @dataclass
@@ -125,17 +125,17 @@ async def right_options(connection: sqlite3.Connection) -> None:
 
 
 @app.lifespan
-async def connections(_: Holdfast) -> AsyncIterator[None]:
+async def connections(_: Standfast) -> AsyncIterator[None]:
     yield
 
 
 @app.lifespan
-async def generated(_: Holdfast) -> AsyncGenerator[None, None]:
+async def generated(_: Standfast) -> AsyncGenerator[None, None]:
     yield
 
 
 @app.lifespan  # error: type-var, reportArgumentType
-async def no_lifespan(_: Holdfast) -> None: ...
+async def no_lifespan(_: Standfast) -> None: ...
 
 
 def right_rules(now: datetime) -> None:

@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move, State
-from holdfast.core.vitals import Vitals
-from holdfast.ids import new_job_id
-from holdfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
-from holdfast.store.verb import Verb
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.conformance.harness import Harness, new_save
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move, State
+from standfast.core.vitals import Vitals
+from standfast.ids import new_job_id
+from standfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
+from standfast.store.verb import Verb
+from standfast.testing.clock import FakeClock
+from standfast.testing.conformance.harness import Harness, new_save
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 LONG = timedelta(hours=1)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import Context, Holdfast, Secret
+from standfast import Context, Secret, Standfast
 
 STORM = 20_000
 
@@ -17,8 +17,8 @@ LONG = 0.2
 log = logging.getLogger("shop.orders")
 
 
-def make_app(url: str | None = None) -> Holdfast:
-    app = Holdfast(url)
+def make_app(url: str | None = None) -> Standfast:
+    app = Standfast(url)
     app.task(max_attempts=2, backoff=0.01)(import_orders)
     app.task(max_attempts=2, backoff=0.01)(aimport_orders)
     app.task(import_orders, name="import_isolated", isolation="process", max_attempts=2, backoff=0.01)

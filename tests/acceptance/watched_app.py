@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast import Every, Holdfast
-from holdfast.alerts.channel import Channel, DeadMan
-from holdfast.core.alert import AlertRule
+from standfast import Every, Standfast
+from standfast.alerts.channel import Channel, DeadMan
+from standfast.core.alert import AlertRule
 
-SAID = "HOLDFAST_TEST_ALERTS"
+SAID = "STANDFAST_TEST_ALERTS"
 """Where the environment names that file."""
 
 
@@ -24,9 +24,9 @@ class Said(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     every: float | None = None
 
 
-def make_app(url: str | None = None) -> Holdfast:
+def make_app(url: str | None = None) -> Standfast:
     said = msgspec.json.decode(Path(os.environ[SAID]).read_bytes(), type=Said) if SAID in os.environ else Said()
-    app = Holdfast(url)
+    app = Standfast(url)
     app.task(nap)
     app.task(break_down, max_attempts=1)
     app.alerts(rules=said.rules, channels=said.channels, dead_man=said.dead_man, enabled=said.enabled)

@@ -2,9 +2,9 @@
 
 import time
 
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast()
+app = Standfast()
 
 
 @app.task

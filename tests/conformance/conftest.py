@@ -8,7 +8,7 @@ import pytest
 
 from empty_stores import STORES
 from harnesses import open_harness
-from holdfast.testing.conformance import Harness
+from standfast.testing.conformance import Harness
 
 
 @pytest.fixture(params=STORES)

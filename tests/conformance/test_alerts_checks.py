@@ -7,28 +7,28 @@ import pytest
 
 from alert_rounds import Stage
 from figures_stage import Stage as Counting
-from holdfast.alerts import checks, looks
-from holdfast.alerts.delivery import DELIVER, QUEUE
-from holdfast.alerts.keeper import Keeper
-from holdfast.alerts.scout import Here
-from holdfast.awaiting import run_at_once
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Catalogue
-from holdfast.core.alert import AlertRule, Check, Severity
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.incident import Incident, Trouble
-from holdfast.core.objective import Objective
-from holdfast.core.record import Decision
-from holdfast.core.states import Move, State
-from holdfast.core.vitals import Vitals
-from holdfast.ids import first_id_at
-from holdfast.incidents.book import write_incident
-from holdfast.schedule.every import Every
-from holdfast.schedule.plan import Plan, Template, encode_plan
-from holdfast.store.errand import run_errand
-from holdfast.store.examination import Finding
-from holdfast.store.protocol import WorkerBeat
-from holdfast.testing.conformance import Harness
+from standfast.alerts import checks, looks
+from standfast.alerts.delivery import DELIVER, QUEUE
+from standfast.alerts.keeper import Keeper
+from standfast.alerts.scout import Here
+from standfast.awaiting import run_at_once
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Catalogue
+from standfast.core.alert import AlertRule, Check, Severity
+from standfast.core.crash import Death, DeathKind
+from standfast.core.incident import Incident, Trouble
+from standfast.core.objective import Objective
+from standfast.core.record import Decision
+from standfast.core.states import Move, State
+from standfast.core.vitals import Vitals
+from standfast.ids import first_id_at
+from standfast.incidents.book import write_incident
+from standfast.schedule.every import Every
+from standfast.schedule.plan import Plan, Template, encode_plan
+from standfast.store.errand import run_errand
+from standfast.store.examination import Finding
+from standfast.store.protocol import WorkerBeat
+from standfast.testing.conformance import Harness
 
 MORE = Objective(name="print", target=0.9, task="print")
 

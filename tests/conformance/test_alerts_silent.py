@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import Stage
-from holdfast.alerts.delivery import QUEUE
-from holdfast.alerts.missing import note_missed
-from holdfast.core.alert import AlertRule, Check, NoticeKind, Severity
-from holdfast.core.crash import DeathKind
-from holdfast.core.vitals import Vitals
-from holdfast.store.errand import run_errand
-from holdfast.store.protocol import WorkerBeat
-from holdfast.testing.conformance import Harness
+from standfast.alerts.delivery import QUEUE
+from standfast.alerts.missing import note_missed
+from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
+from standfast.core.crash import DeathKind
+from standfast.core.vitals import Vitals
+from standfast.store.errand import run_errand
+from standfast.store.protocol import WorkerBeat
+from standfast.testing.conformance import Harness
 
 SILENT = AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=10)
 

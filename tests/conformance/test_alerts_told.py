@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import EVERYTHING, Stage
-from holdfast.alerts.board import (
+from standfast.alerts.board import (
     acknowledge,
     add_silence,
     amend_rule,
@@ -16,15 +16,15 @@ from holdfast.alerts.board import (
     end_silence,
     unacknowledge,
 )
-from holdfast.alerts.notices import KEPT, forget_old_notices
-from holdfast.alerts.scout import Here
-from holdfast.core.alert import AlertRule, Check, NoticeKind, Severity
-from holdfast.core.incident import Incident, Trouble
-from holdfast.core.record import Kind
-from holdfast.errors import AlertNotFoundError, ConfigurationError
-from holdfast.incidents.book import write_incident
-from holdfast.store.errand import run_errand
-from holdfast.testing.conformance import Harness
+from standfast.alerts.notices import KEPT, forget_old_notices
+from standfast.alerts.scout import Here
+from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
+from standfast.core.incident import Incident, Trouble
+from standfast.core.record import Kind
+from standfast.errors import AlertNotFoundError, ConfigurationError
+from standfast.incidents.book import write_incident
+from standfast.store.errand import run_errand
+from standfast.testing.conformance import Harness
 
 
 def test_of_many_who_look_at_once_one_tells(harness: Harness) -> None:

@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from figures_stage import Stage, numbers
-from holdfast.awaiting import run_at_once
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.figures.gauging import sample
-from holdfast.store.errand import Errand, run_errand
-from holdfast.testing.conformance import Harness
+from standfast.awaiting import run_at_once
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.figures.gauging import sample
+from standfast.store.errand import Errand, run_errand
+from standfast.testing.conformance import Harness
 
 TEN = timedelta(minutes=10)
 ALL = {"completed": 40, "failed": 2, "dead": 2}

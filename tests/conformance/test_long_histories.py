@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from redis import Redis
 
-from holdfast.core.crash import DeathKind
-from holdfast.core.job import HISTORY_BATCH, HISTORY_FIRST, HISTORY_LAST, Failure, Verdict
-from holdfast.core.states import Move, State
-from holdfast.testing.conformance import Harness
+from standfast.core.crash import DeathKind
+from standfast.core.job import HISTORY_BATCH, HISTORY_FIRST, HISTORY_LAST, Failure, Verdict
+from standfast.core.states import Move, State
+from standfast.testing.conformance import Harness
 
 BOUND = HISTORY_FIRST + HISTORY_LAST
 OLD = 1500
@@ -121,15 +121,15 @@ class OldHistory:
     def sqlite(self) -> int:
         path = self.harness.backend._engine()._files.jobs  # type: ignore[attr-defined]
         with closing(sqlite3.connect(path)) as own, own:
-            [(seq, fence)] = own.execute("SELECT seq, fence FROM holdfast_job WHERE id = ?", (self.job_id,))
+            [(seq, fence)] = own.execute("SELECT seq, fence FROM standfast_job WHERE id = ?", (self.job_id,))
             if fence == 1:
                 own.executemany(
-                    "INSERT INTO holdfast_attempt (job, fence, worker, started_at, ended_at, how, error, ended_by)"
+                    "INSERT INTO standfast_attempt (job, fence, worker, started_at, ended_at, how, error, ended_by)"
                     " VALUES (?, ?, 'w', 1, 2, ?, 'old', 'finish')",
                     [(seq, each, self.how(each)) for each in range(2, OLD + 1)],
                 )
-                own.execute("UPDATE holdfast_job SET fence = ? WHERE seq = ?", (OLD, seq))
-            [(number,)] = own.execute("SELECT count(*) FROM holdfast_attempt WHERE job = ?", (seq,))
+                own.execute("UPDATE standfast_job SET fence = ? WHERE seq = ?", (OLD, seq))
+            [(number,)] = own.execute("SELECT count(*) FROM standfast_attempt WHERE job = ?", (seq,))
         return int(number)
 
     def postgres(self) -> int:
@@ -150,7 +150,7 @@ class OldHistory:
 
     def redis(self) -> int:
         with Redis.from_url(self.request.getfixturevalue("shared_redis")) as own:
-            life = f"{{holdfast}}:life:{self.job_id}"
+            life = f"{{standfast}}:life:{self.job_id}"
             if own.hget(life, "f") == b"1":
                 own.hset(life, "f", OLD)
                 for each in range(2, OLD + 1):

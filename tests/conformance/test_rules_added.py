@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import Stage
-from holdfast.alerts.added import add_rule, remove_rule
-from holdfast.alerts.board import add_silence, amend_rule, counting_rules, effective_rules
-from holdfast.alerts.checking import MOST_RULES
-from holdfast.core.alert import AlertRule, Check, NoticeKind, Severity
-from holdfast.errors import ConfigurationError
-from holdfast.testing.conformance import Harness
+from standfast.alerts.added import add_rule, remove_rule
+from standfast.alerts.board import add_silence, amend_rule, counting_rules, effective_rules
+from standfast.alerts.checking import MOST_RULES
+from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
+from standfast.errors import ConfigurationError
+from standfast.testing.conformance import Harness
 
 WAITS = AlertRule(name="mail waits", check=Check.QUEUE_AGE, queue="mail", above=60.0)
 
@@ -139,7 +139,7 @@ def test_a_rule_that_is_added_has_nothing_of_one_that_had_its_name(harness: Harn
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"name": "queue_age"}, "a rule 'queue_age' already: change it by `holdfast alerts set`"),
+        ({"name": "queue_age"}, "a rule 'queue_age' already: change it by `standfast alerts set`"),
         ({"name": "there"}, "a rule 'there' already"),
         ({"above": None}, "queue_age needs `above`"),
         ({"at_least": 5}, "queue_age does not use at_least: leave it out"),

@@ -5,16 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.job import Ending, JobAction
-from holdfast.core.states import Move, State
-from holdfast.errors import ConfigurationError
-from holdfast.store.bulk import Changes, change_many
-from holdfast.store.errand import run_errand
-from holdfast.store.postgres import forgetting_verbs as of_postgres
-from holdfast.store.protocol import JobFilter
-from holdfast.store.redis import supervision_verbs as of_redis
-from holdfast.store.sqlite import forgetting_verbs as of_sqlite
-from holdfast.testing.conformance import Harness, StoreConformance
+from standfast.core.job import Ending, JobAction
+from standfast.core.states import Move, State
+from standfast.errors import ConfigurationError
+from standfast.store.bulk import Changes, change_many
+from standfast.store.errand import run_errand
+from standfast.store.postgres import forgetting_verbs as of_postgres
+from standfast.store.protocol import JobFilter
+from standfast.store.redis import supervision_verbs as of_redis
+from standfast.store.sqlite import forgetting_verbs as of_sqlite
+from standfast.testing.conformance import Harness, StoreConformance
 
 
 class TestStores(StoreConformance):

@@ -15,19 +15,19 @@ from redis import Redis
 
 from empty_stores import STORES
 from harnesses import open_harness
-from holdfast import Holdfast
-from holdfast.codec import decode_result
-from holdfast.core.crash import DeathKind
-from holdfast.core.job import UNREADABLE, Ending, Failure, Verdict
-from holdfast.core.record import Kind
-from holdfast.core.states import Move, State
-from holdfast.errors import PayloadError
-from holdfast.store.protocol import JobFilter, WorkerBeat
-from holdfast.testing.conformance import Harness
-from holdfast.testing.conformance.harness import TASK
-from holdfast.testing.faults import Faults
-from holdfast.testing.runner import Ground, InProcessWorker, Run
-from holdfast.worker.judge import problem_of
+from standfast import Standfast
+from standfast.codec import decode_result
+from standfast.core.crash import DeathKind
+from standfast.core.job import UNREADABLE, Ending, Failure, Verdict
+from standfast.core.record import Kind
+from standfast.core.states import Move, State
+from standfast.errors import PayloadError
+from standfast.store.protocol import JobFilter, WorkerBeat
+from standfast.testing.conformance import Harness
+from standfast.testing.conformance.harness import TASK
+from standfast.testing.faults import Faults
+from standfast.testing.runner import Ground, InProcessWorker, Run
+from standfast.worker.judge import problem_of
 
 Damage = Callable[["Scene"], None]
 
@@ -49,7 +49,7 @@ class Scene:
     def sqlite(self, sql: str) -> None:
         path = self.harness.backend._engine()._files.jobs  # type: ignore[attr-defined]
         with closing(sqlite3.connect(path)) as own, own:
-            own.execute(f"UPDATE holdfast_job SET {sql} WHERE id = ?", (self.damaged,))
+            own.execute(f"UPDATE standfast_job SET {sql} WHERE id = ?", (self.damaged,))
 
     def postgres(self, sql: str, table: str = "job") -> None:
         schema = self.request.getfixturevalue("emptied_schema")
@@ -82,7 +82,7 @@ def in_redis(act: Callable[[Redis, str], object]) -> Damage:
 
 
 def text_of(job_id: str) -> str:
-    return f"{{holdfast}}:job:{job_id}"
+    return f"{{standfast}}:job:{job_id}"
 
 
 def rewrite(change: Callable[[bytes], bytes]) -> Damage:
@@ -101,7 +101,7 @@ def in_life(act: Callable[[Redis, str], object]) -> Damage:
         worker = scene.harness.register()
         for claim in scene.harness.claim(worker):
             scene.harness.finish(worker, claim.ref, Move.RELEASE)
-        scene.redis(lambda own, job_id: act(own, f"{{holdfast}}:life:{job_id}"))
+        scene.redis(lambda own, job_id: act(own, f"{{standfast}}:life:{job_id}"))
 
     return damage
 
@@ -215,7 +215,7 @@ def test_a_damaged_row_costs_one_job(scene: Scene) -> None:
 def test_a_worker_runs_the_others_and_ends(scene: Scene) -> None:
     """It ends the damaged one as dead, with the reason, and comes to an end when nothing is left."""
     backend, clock = scene.harness.backend, scene.harness.clock
-    app, ran = Holdfast("memory://"), list[Run]()
+    app, ran = Standfast("memory://"), list[Run]()
     app.task(name=TASK)(lambda: None)
     app._backend = backend
     ground = Ground(app, backend, clock, app.events, Faults())
@@ -285,7 +285,7 @@ def test_a_claim_that_cannot_be_read_is_given_back(redis_scene: Scene) -> None:
     """Its worker is refused, beats as before, and the job runs again under a greater fence; others complete."""
     harness, worker = redis_scene.harness, redis_scene.harness.register()
     refs = [claim.ref for claim in harness.claim(worker)]
-    redis_scene.redis(lambda own, job_id: own.hset("{holdfast}:claims", job_id, b"\xc1 damaged"))
+    redis_scene.redis(lambda own, job_id: own.hset("{standfast}:claims", job_id, b"\xc1 damaged"))
     look_at_everything(harness, redis_scene.damaged)
     assert harness.beat(worker, closed_call=99, held=frozenset(refs)).unnamed == {worker}
     endings = [Ending(ref, Move.COMPLETE) for ref in refs]
@@ -308,9 +308,9 @@ def test_a_worker_with_damaged_claims_is_buried(redis_scene: Scene, kind: DeathK
     assert len(harness.claim(worker)) == 3
 
     def damage(own: Redis, job_id: str) -> None:
-        own.hset("{holdfast}:claims", job_id, b"\xc1 damaged")
-        own.hset(f"{{holdfast}}:life:{job_id}", "h1", b"\xc1 damaged")
-        own.hset("{holdfast}:workers", worker, b"\xc1 damaged")
+        own.hset("{standfast}:claims", job_id, b"\xc1 damaged")
+        own.hset(f"{{standfast}}:life:{job_id}", "h1", b"\xc1 damaged")
+        own.hset("{standfast}:workers", worker, b"\xc1 damaged")
 
     redis_scene.redis(damage)
     other = harness.register()
@@ -329,7 +329,7 @@ def test_a_completion_that_cannot_be_read_has_no_result(redis_scene: Scene) -> N
     harness, worker = redis_scene.harness, redis_scene.harness.register()
     for claim in harness.claim(worker):
         harness.finish(worker, claim.ref, Move.COMPLETE, result=b"1")
-    redis_scene.redis(lambda own, job_id: own.set(f"{{holdfast}}:done:{job_id}", b"\xc1 damaged"))
+    redis_scene.redis(lambda own, job_id: own.set(f"{{standfast}}:done:{job_id}", b"\xc1 damaged"))
     look_at_everything(harness, redis_scene.damaged)
     job = harness.job(redis_scene.damaged)
     assert job.state is State.COMPLETED
@@ -342,7 +342,7 @@ def test_a_record_that_cannot_be_read_costs_no_other(redis_scene: Scene) -> None
     harness = redis_scene.harness
     for name in ("a", "b"):
         assert harness.change(name, due_at=harness.clock.now())
-    redis_scene.redis(lambda own, _: own.hset("{holdfast}:records:schedule", "a", b"damaged"))
+    redis_scene.redis(lambda own, _: own.hset("{standfast}:records:schedule", "a", b"damaged"))
     assert {record.name: record.body for record in harness.kept().records} == {"a": b"", "b": b"body"}
     due = harness.run(harness.verbs.due_records(Kind.SCHEDULE, timedelta(), 10)).records
     assert {record.name for record in due} == {"a", "b"}
@@ -362,7 +362,7 @@ def test_a_worker_whose_queues_cannot_be_read_stops_no_beat(
         odd, other = harness.register(queues=("a",)), harness.register()
         path = harness.backend._engine()._files.jobs  # type: ignore[attr-defined]
         with closing(sqlite3.connect(path)) as own, own:
-            own.execute("UPDATE holdfast_worker SET queues = '[\"a' WHERE id = ?", (odd,))
+            own.execute("UPDATE standfast_worker SET queues = '[\"a' WHERE id = ?", (odd,))
         assert harness.beat(other).accepted == {other}
         assert len(harness.run(harness.verbs.workers())) == 2
 

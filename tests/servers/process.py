@@ -48,7 +48,7 @@ class Server:
             self.password = token_hex(
                 12
             )  # no dash, which would make it an option where it is one of a command's words
-            self.folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{self.kind}-", dir=SHELTER))
+            self.folder = Path(tempfile.mkdtemp(prefix=f"standfast-{self.kind}-", dir=SHELTER))
             give_away(self.folder)
             self._prepare()
         else:

@@ -85,7 +85,7 @@ class Prometheus(Server):
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": ["rules.yml"],
-            "scrape_configs": [{"job_name": "holdfast", "static_configs": [{"targets": [self._target]}]}],
+            "scrape_configs": [{"job_name": "standfast", "static_configs": [{"targets": [self._target]}]}],
         }
         (self.folder / "prometheus.yml").write_text(json.dumps(config))  # which is YAML, too
 

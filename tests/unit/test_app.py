@@ -13,28 +13,28 @@ from types import ModuleType
 
 import pytest
 
-import holdfast
-from holdfast import ConfigurationError, Holdfast
-from holdfast.app import open_backend as real_open_backend
-from holdfast.core.states import State
-from holdfast.errors import StoreFullError
-from holdfast.opening import OPENING
-from holdfast.settings import load_settings
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.open import check_url, open_backend
-from holdfast.store.sqlite.address import sqlite_path
-from holdfast.task import JOBS_PER_CALL
-from holdfast.testing.clock import FakeClock
+import standfast
+from standfast import ConfigurationError, Standfast
+from standfast.app import open_backend as real_open_backend
+from standfast.core.states import State
+from standfast.errors import StoreFullError
+from standfast.opening import OPENING
+from standfast.settings import load_settings
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.open import check_url, open_backend
+from standfast.store.sqlite.address import sqlite_path
+from standfast.task import JOBS_PER_CALL
+from standfast.testing.clock import FakeClock
 
 
 @pytest.fixture(autouse=True)
 def _no_url_from_outside(monkeypatch):
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("STANDFAST_URL", raising=False)
 
 
 @pytest.fixture
 def app():
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         yield app
 
 
@@ -111,7 +111,7 @@ def test_a_module_that_runs_again_replaces_its_tasks(app, module, how):
     sys.modules["test_app_shared"].declare = lambda: app.task(name="by-a-helper")(lambda: None)
     source = """
     from test_app_shared import app, declare
-    from holdfast import Every, Window
+    from standfast import Every, Window
 
     declare()
 
@@ -159,9 +159,9 @@ def test_an_enqueue_while_a_module_is_imported_is_warned_of(module, enqueue):
     """Each worker imports it too, so each start would enqueue another job."""
     source = f"""
     import asyncio
-    from holdfast import Holdfast
+    from standfast import Standfast
 
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def send(to: str) -> None: ...
@@ -205,14 +205,14 @@ def test_one_decorator_declares_several_tasks_by_one_policy(app):
 
 
 def test_apps_share_nothing(app):
-    other = Holdfast("memory://")
+    other = Standfast("memory://")
     app.task(name="mine")(lambda: None)
     assert other.tasks == {}
     assert other.backend is not app.backend
 
 
 def test_nothing_is_opened_until_it_is_needed(tmp_path):
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db")
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db")
 
     @app.task
     def idle() -> None: ...
@@ -234,7 +234,7 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
         seen.append(app.backend)
 
     seen: list[object] = []
-    monkeypatch.setattr("holdfast.app.open_backend", slow_open)
+    monkeypatch.setattr("standfast.app.open_backend", slow_open)
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -246,10 +246,10 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
 
 FORK = """
 import os, signal, sys, threading
-import holdfast.opening
-from holdfast import Holdfast, app as module
+import standfast.opening
+from standfast import Standfast, app as module
 
-app, real, begun, rest = Holdfast("memory://"), module.open_backend, threading.Event(), threading.Event()
+app, real, begun, rest = Standfast("memory://"), module.open_backend, threading.Event(), threading.Event()
 
 def slow(*args):
     begun.set()
@@ -265,7 +265,7 @@ def fork():
     return os.waitpid(child, 0)[1]
 
 module.open_backend = slow
-holdfast.opening.FORK_PATIENCE = 0.2
+standfast.opening.FORK_PATIENCE = 0.2
 opening = threading.Thread(target=lambda: app.backend)
 opening.start()
 begun.wait()
@@ -275,7 +275,7 @@ rest.set()
 opening.join()
 opened = app.backend
 assert fork() == 0
-with holdfast.opening.OPENING.lock:
+with standfast.opening.OPENING.lock:
     assert app.backend is opened
     assert fork() == 0
 app.close()
@@ -337,7 +337,7 @@ def test_an_error_in_a_later_transaction_tells_what_is_stored(app, monkeypatch, 
 
 
 def test_closing_twice_is_harmless_and_a_closed_app_opens_again():
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     first = app.backend
     app.close()
     app.close()
@@ -346,7 +346,7 @@ def test_closing_twice_is_harmless_and_a_closed_app_opens_again():
 
 def test_the_clock_given_is_the_store_s_clock():
     clock = FakeClock()
-    app = Holdfast("memory://", clock=clock)
+    app = Standfast("memory://", clock=clock)
 
     @app.task
     def now() -> None: ...
@@ -355,19 +355,19 @@ def test_the_clock_given_is_the_store_s_clock():
 
 
 def test_the_environment_overrides_the_url(monkeypatch):
-    monkeypatch.setenv("HOLDFAST_URL", "memory://")
-    assert isinstance(Holdfast("sqlite:///never.db").backend, MemoryBackend)
+    monkeypatch.setenv("STANDFAST_URL", "memory://")
+    assert isinstance(Standfast("sqlite:///never.db").backend, MemoryBackend)
 
 
 def test_settings_are_checked_when_the_app_is_made():
     with pytest.raises(ConfigurationError, match=r"lease=-1 .* above 0 seconds.*concurrency=0 .* from 1 to 10,000"):
-        Holdfast("memory://", lease=-1, concurrency=0)
+        Standfast("memory://", lease=-1, concurrency=0)
 
 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("broker", r"the URL of the store is the first argument, as in Holdfast\(\"redis://localhost\"\)"),
+        ("broker", r"the URL of the store is the first argument, as in Standfast\(\"redis://localhost\"\)"),
         ("backend", r"results are in the store, whose URL is the first argument"),
         ("max_attempts", r"give it to the task: @app\.task\(max_attempts=\.\.\.\)"),
         ("max_retries", r"give it to the task: @app\.task\(max_attempts=\.\.\.\)"),
@@ -380,8 +380,8 @@ def test_settings_are_checked_when_the_app_is_made():
     ],
 )
 def test_an_option_that_an_app_does_not_have_is_refused_with_what_was_meant(option, said):
-    with pytest.raises(ConfigurationError, match=f"Holdfast has no option '{option}'; {said}"):
-        Holdfast("myapp", **{option: 2})
+    with pytest.raises(ConfigurationError, match=f"Standfast has no option '{option}'; {said}"):
+        Standfast("myapp", **{option: 2})
 
 
 @pytest.mark.parametrize(
@@ -391,12 +391,12 @@ def test_an_option_that_an_app_does_not_have_is_refused_with_what_was_meant(opti
         ("chain", "use ctx.step"),
         ("group", "a task has no signatures"),
         ("shared_task", "@app.task"),
-        ("Celery", "from holdfast import Holdfast"),
+        ("Celery", "from standfast import Standfast"),
     ],
 )
 def test_an_import_of_what_other_systems_have_says_what_to_write_here(name, said):
-    with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'holdfast'; .*{said}"):
-        exec(f"from holdfast import {name}")
+    with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'standfast'; .*{said}"):
+        exec(f"from standfast import {name}")
 
 
 @pytest.mark.parametrize(
@@ -446,23 +446,23 @@ def test_the_memory_store_needs_no_clock():
 
 
 def test_the_version_is_the_installed_one():
-    assert holdfast.__version__ == version("holdfast")
+    assert standfast.__version__ == version("standfast")
 
 
 def test_every_exported_name_exists_and_the_list_is_sorted():
-    assert all(hasattr(holdfast, name) for name in holdfast.__all__)
-    assert holdfast.__all__ == sorted(holdfast.__all__)
+    assert all(hasattr(standfast, name) for name in standfast.__all__)
+    assert standfast.__all__ == sorted(standfast.__all__)
 
 
-def test_importing_holdfast_loads_no_store_and_opens_nothing(tmp_path):
+def test_importing_standfast_loads_no_store_and_opens_nothing(tmp_path):
     seen = subprocess.run(
-        [sys.executable, "-c", "import sys; from holdfast import Holdfast; print('\\n'.join(sys.modules))"],
+        [sys.executable, "-c", "import sys; from standfast import Standfast; print('\\n'.join(sys.modules))"],
         cwd=tmp_path,
-        env={**os.environ, "HOLDFAST_URL": "sqlite:///never.db"},
+        env={**os.environ, "STANDFAST_URL": "sqlite:///never.db"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.splitlines()
-    assert "holdfast.app" in seen
-    assert not {"holdfast.store.sqlite.backend", "holdfast.store.memory.backend", "sqlite3"} & set(seen)
+    assert "standfast.app" in seen
+    assert not {"standfast.store.sqlite.backend", "standfast.store.memory.backend", "sqlite3"} & set(seen)
     assert list(tmp_path.iterdir()) == []

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from holdfast.core.backoff import Backoff, Constant, Custom, Exponential, Linear
-from holdfast.errors import ConfigurationError
+from standfast.core.backoff import Backoff, Constant, Custom, Exponential, Linear
+from standfast.errors import ConfigurationError
 
 SHAPED: list[Backoff] = [Constant(3), Linear(3, 100), Exponential(3, 2, 100)]
 

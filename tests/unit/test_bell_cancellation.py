@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.backend import Backend
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.sqlite import SqliteBackend
+from standfast.store.backend import Backend
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.sqlite import SqliteBackend
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.store.bites import in_bites
+from standfast.store.bites import in_bites
 
 MOST = 10
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.job import Ending, Failure, NewJob, OnConflict
-from holdfast.core.states import Move, Reason
-from holdfast.ids import new_job_id
-from holdfast.settings import Settings
-from holdfast.store.examination import UnknownTask
-from holdfast.store.open import examine_store, open_backend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.core.job import Ending, Failure, NewJob, OnConflict
+from standfast.core.states import Move, Reason
+from standfast.ids import new_job_id
+from standfast.settings import Settings
+from standfast.store.examination import UnknownTask
+from standfast.store.open import examine_store, open_backend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
 
 WORKER = "a1b2c3d4e5f60718"
 

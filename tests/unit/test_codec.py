@@ -11,10 +11,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from holdfast.codec import MAX_BYTES, Arguments, Secret, decode_result, encode_result
-from holdfast.context import Context
-from holdfast.core.outcome import Snooze
-from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
+from standfast.codec import MAX_BYTES, Arguments, Secret, decode_result, encode_result
+from standfast.context import Context
+from standfast.core.outcome import Snooze
+from standfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

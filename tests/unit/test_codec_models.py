@@ -23,13 +23,13 @@ import pydantic.dataclasses
 import pytest
 from fastapi import Query
 
-from holdfast.codec import Arguments, Secret, decode_result
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.core.outcome import Snooze, Success
-from holdfast.core.states import Move
-from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
-from holdfast.policy import declare_policy
-from holdfast.worker.judge import Judge
+from standfast.codec import Arguments, Secret, decode_result
+from standfast.core.job import Claim, ClaimRef
+from standfast.core.outcome import Snooze, Success
+from standfast.core.states import Move
+from standfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
+from standfast.policy import declare_policy
+from standfast.worker.judge import Judge
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CLAIM = Claim(ClaimRef("id", 1), "demo", 1, b"", "default", 0, NOW, attempt=0, crashes=0, max_attempts=3)
@@ -475,8 +475,8 @@ import sys
 sys.modules["pydantic"] = None
 from typing import Annotated
 import annotated_types
-from holdfast.codec import Arguments
-from holdfast.errors import ConfigurationError
+from standfast.codec import Arguments
+from standfast.errors import ConfigurationError
 def fine(n: int, words: list[str]) -> dict[str, int]: ...
 taken = Arguments(fine, task="fine")
 assert taken.decode(taken.encode((1, ["a"]), {})) == {"n": 1, "words": ["a"]}

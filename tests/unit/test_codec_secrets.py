@@ -15,9 +15,9 @@ import msgspec
 import pydantic
 import pytest
 
-from holdfast import ArgumentsError, Secret
-from holdfast.codec import MASK, NO_SECRETS, Arguments, Scrub
-from holdfast.errors import PayloadError
+from standfast import ArgumentsError, Secret
+from standfast.codec import MASK, NO_SECRETS, Arguments, Scrub
+from standfast.errors import PayloadError
 
 TOKEN = "tok-'12\"3\\45/ü"
 
@@ -317,7 +317,7 @@ def test_without_secrets_a_record_stays_as_it_is():
 
 
 def test_a_mark_must_be_importable_from_the_package():
-    assert sys.modules["holdfast"].Secret is Secret
+    assert sys.modules["standfast"].Secret is Secret
 
 
 def test_the_names_of_fields_are_no_secrets():

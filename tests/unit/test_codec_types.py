@@ -16,8 +16,8 @@ import msgspec
 import pydantic
 import pytest
 
-from holdfast.codec import Arguments, decode_result, encode_result
-from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
+from standfast.codec import Arguments, decode_result, encode_result
+from standfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
 
 
 class Rank(IntEnum):
@@ -314,5 +314,5 @@ def test_null_in_a_result_is_no_reason_to_refuse_it():
 
 
 def test_pydantic_is_loaded_only_by_those_who_use_it():
-    script = "import holdfast, holdfast.worker.worker, sys; sys.exit('pydantic' in sys.modules)"
+    script = "import standfast, standfast.worker.worker, sys; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from holdfast import ConfigurationError, Holdfast, Secret
-from holdfast.codec import Arguments
-from holdfast.errors import PayloadError
+from standfast import ConfigurationError, Secret, Standfast
+from standfast.codec import Arguments
+from standfast.errors import PayloadError
 
 
 def send(to: str, subject: str) -> None: ...
@@ -123,7 +123,7 @@ def test_an_upgrade_is_a_plain_function(upgrade):
 
 
 def test_a_task_declares_its_upgrades_as_decorators():
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         task = app.task(version=2)(send)
         assert task.upgrade(1)(titled) is titled
         assert task.arguments.decode(payload(1, {"to": "a"})) == {"to": "a", "subject": "for a"}
@@ -131,7 +131,7 @@ def test_a_task_declares_its_upgrades_as_decorators():
 
 def test_an_upgrade_without_its_version_is_refused():
     """As a bare decorator it would take the function for the version, and declare nothing."""
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         task = app.task(version=2)(send)
         with pytest.raises(ConfigurationError, match=r"write @send\.upgrade\(1\), with the version"):
             task.upgrade(titled)

@@ -7,16 +7,16 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 
-from holdfast import events
-from holdfast.core.job import Failure, Progress
-from holdfast.core.memo import FOR_EVER
-from holdfast.core.states import State
-from holdfast.watch.colours import BOLD, PLAIN, painted, shows_colours
-from holdfast.watch.console import HumanLines
-from holdfast.watch.folding import Folded
-from holdfast.watch.levels import Level
-from holdfast.watch.summary import FirstCompletion, Summary
-from holdfast.watch.telling import BAD, BUSY, CALM, GOOD, LATER, tell
+from standfast import events
+from standfast.core.job import Failure, Progress
+from standfast.core.memo import FOR_EVER
+from standfast.core.states import State
+from standfast.watch.colours import BOLD, PLAIN, painted, shows_colours
+from standfast.watch.console import HumanLines
+from standfast.watch.folding import Folded
+from standfast.watch.levels import Level
+from standfast.watch.summary import FirstCompletion, Summary
+from standfast.watch.telling import BAD, BUSY, CALM, GOOD, LATER, tell
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 WORKER = ("w1", 4242)
@@ -250,7 +250,7 @@ def test_a_long_error_is_cut_and_never_wrapped():
 
 
 TRACE = """Traceback (most recent call last):
-  File "/lib/holdfast/worker/attempt.py", line 106, in _run_coroutine
+  File "/lib/standfast/worker/attempt.py", line 106, in _run_coroutine
     value = await task.fn(**arguments)
             ^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/srv/shop/jobs.py", line 9, in send_email

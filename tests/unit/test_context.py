@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from holdfast import ArgumentsError, Context, Interrupted, LostClaimError
-from holdfast.core.job import Claim, ClaimRef, Progress
-from holdfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
+from standfast import ArgumentsError, Context, Interrupted, LostClaimError
+from standfast.core.job import Claim, ClaimRef, Progress
+from standfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
 
 
 class Control:
@@ -54,7 +54,7 @@ def test_a_context_knows_its_attempt():
 
 
 def test_a_retry_is_raised_and_no_method_of_the_context():
-    with pytest.raises(AttributeError, match=r"write `raise holdfast\.Retry\(delay=\.\.\.\)`"):
+    with pytest.raises(AttributeError, match=r"write `raise standfast\.Retry\(delay=\.\.\.\)`"):
         Context(claim(), Control()).retry(countdown=3)
 
 
@@ -75,7 +75,7 @@ def test_a_planned_time_that_no_schedule_wrote_is_none(text):
 
 def test_the_idempotency_key_is_the_same_in_every_attempt():
     first, second = (Context(claim(fence=n, attempt=n - 1), Control()) for n in (1, 2))
-    assert first.idempotency_key == second.idempotency_key == "holdfast-j1"
+    assert first.idempotency_key == second.idempotency_key == "standfast-j1"
 
 
 def test_progress_goes_to_the_worker():
@@ -141,7 +141,7 @@ def test_a_handler_that_catches_exceptions_does_not_swallow_the_signal():
 
 
 def test_log_records_carry_the_job_and_the_caller_s_own_fields(caplog):
-    with caplog.at_level(logging.INFO, logger="holdfast.job"):
+    with caplog.at_level(logging.INFO, logger="standfast.job"):
         Context(claim(), Control()).log.info("paid %d", 7, extra={"order": 42})
     (record,) = caplog.records
     assert record.getMessage() == "paid 7"

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.exchange import exchange, why_not
+from standfast.exchange import exchange, why_not
 
 SHOP = urlsplit("http://shop.example/")
 

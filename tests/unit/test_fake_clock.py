@@ -4,8 +4,8 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from holdfast.clock import Clock, SystemClock
-from holdfast.testing import FakeClock
+from standfast.clock import Clock, SystemClock
+from standfast.testing import FakeClock
 
 
 def test_it_stands_still() -> None:

@@ -1,5 +1,6 @@
-"""The files of the tests have names of their own: all of them can be run in one process."""
+"""Names: each file of the tests has one of its own, so that all can be run in one process; and that of the project."""
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -11,3 +12,16 @@ def test_no_two_files_have_the_same_name() -> None:
     shared = {"conftest.py", "__init__.py", "sitecustomize.py"}
     names = Counter(path.name for path in TESTS.rglob("*.py") if path.name not in shared)
     assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_the_first_name_of_the_project_is_in_the_changelog_alone() -> None:
+    """It belongs to somebody else on the index of packages."""
+    first = "hold" + "fast"
+    assert [line.partition(":")[0] for line in git("grep", "-Iin", first)] == ["CHANGELOG.md"]
+    assert [name for name in git("ls-files") if first in name] == []
+
+
+def git(*words: str) -> list[str]:
+    return subprocess.run(
+        ["git", *words], cwd=TESTS.parent, capture_output=True, text=True, check=True
+    ).stdout.splitlines()

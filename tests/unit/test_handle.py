@@ -16,25 +16,25 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from holdfast import (
+from standfast import (
     Cancellation,
     ConfigurationError,
-    Holdfast,
     JobCancelledError,
     JobDeadError,
     JobHandle,
     JobNotFoundError,
     ResultTimeoutError,
+    Standfast,
     State,
     new_job_id,
 )
-from holdfast.codec import encode_result
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import ClaimRef, Ending, Failure, Progress
-from holdfast.core.states import Move
-from holdfast.errors import ResultExpiredError, StoreError, StoreUnavailableError
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.testing.clock import FakeClock
+from standfast.codec import encode_result
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import ClaimRef, Ending, Failure, Progress
+from standfast.core.states import Move
+from standfast.errors import ResultExpiredError, StoreError, StoreUnavailableError
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.testing.clock import FakeClock
 
 CALLS = count(1)
 
@@ -46,9 +46,9 @@ class Receipt:
 
 @pytest.fixture(params=["memory://", "sqlite:///jobs.db"])
 def app(request, tmp_path, monkeypatch):
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("STANDFAST_URL", raising=False)
     monkeypatch.chdir(tmp_path)
-    with Holdfast(request.param) as app:
+    with Standfast(request.param) as app:
         yield app
 
 
@@ -61,24 +61,24 @@ def pay(app):
     return pay
 
 
-def claim(app: Holdfast) -> ClaimRef:
+def claim(app: Standfast) -> ClaimRef:
     """Claim the one job that waits."""
     app.call(app.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=15))))
     (claim,) = app.call(app.verbs.claim(ClaimRequest("w", next(CALLS), limit=1))).jobs
     return claim.ref
 
 
-def end(app: Holdfast, ref: ClaimRef, move: Move, **ending: object) -> None:
+def end(app: Standfast, ref: ClaimRef, move: Move, **ending: object) -> None:
     """End a claim."""
     app.call(app.verbs.finish("w", [Ending(ref, move, **ending)]))
 
 
-def finish(app: Holdfast, move: Move, **ending: object) -> None:
+def finish(app: Standfast, move: Move, **ending: object) -> None:
     """Claim the one job that waits and end it."""
     end(app, claim(app), move, **ending)
 
 
-def until_watched(app: Holdfast, watches: int = 1) -> None:
+def until_watched(app: Standfast, watches: int = 1) -> None:
     """Return once so many wait."""
     while app.waiter.watching < watches:
         time.sleep(0.001)
@@ -169,7 +169,7 @@ def test_a_cancelled_job_tells_the_reason(app, pay):
 
 def test_a_result_that_is_kept_no_longer_says_so(tmp_path):
     clock = FakeClock()
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db", clock=clock) as app:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db", clock=clock) as app:
         handle = app.task(lambda_free).enqueue()
         finish(app, Move.COMPLETE, result=b"7", keep_result=timedelta(hours=1))
         clock.advance(3599)
@@ -229,9 +229,9 @@ def test_progress_that_takes_too_long_is_a_timeout(pay):
 
 def test_time_is_the_apps(monkeypatch):
     """A test's clock ends a wait, however little real time has passed."""
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("STANDFAST_URL", raising=False)
     clock = FakeClock()
-    with Holdfast("memory://", clock=clock) as app, ThreadPoolExecutor(1) as thread:
+    with Standfast("memory://", clock=clock) as app, ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(app.task(lambda_free).enqueue().result, 3600)
         until_watched(app)
         clock.advance(3600)
@@ -242,9 +242,9 @@ def test_time_is_the_apps(monkeypatch):
 @pytest.mark.parametrize("way", [0, 1], ids=["sync", "async"])
 def test_a_store_that_is_away_is_waited_for(tmp_path, monkeypatch, way):
     """While it lasts a wait may run out, and says what is wrong; who waits on has the result in the end."""
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    monkeypatch.delenv("STANDFAST_URL", raising=False)
     database, aside = tmp_path / "jobs.db", tmp_path / "aside"
-    with Holdfast(f"sqlite:///{database}") as app, ThreadPoolExecutor(1) as thread:
+    with Standfast(f"sqlite:///{database}") as app, ThreadPoolExecutor(1) as thread:
         result = results_of(app.task(lambda_free).enqueue())[way]
         finish(app, Move.COMPLETE, result=b"7")
         database.rename(aside)

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import holdfast
+import standfast
 
-ROOT = Path(holdfast.__file__).parent
+ROOT = Path(standfast.__file__).parent
 
 LAYERS = [
     {
@@ -75,6 +75,6 @@ def imported_parts(file: Path) -> Iterator[str]:
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for name in names:
-            _, _, rest = name.partition("holdfast.")
-            if name.startswith("holdfast."):
+            _, _, rest = name.partition("standfast.")
+            if name.startswith("standfast."):
                 yield rest.split(".")[0]

@@ -4,7 +4,7 @@ import io
 import os
 import threading
 
-from holdfast.watch.lines import LineWriter
+from standfast.watch.lines import LineWriter
 
 
 def dropped(count: int) -> str:

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast import events
-from holdfast.core.job import Failure
-from holdfast.testing.clock import FakeClock
-from holdfast.watch.folding import AT_ONCE, PERIOD, Folding
+from standfast import events
+from standfast.core.job import Failure
+from standfast.testing.clock import FakeClock
+from standfast.watch.folding import AT_ONCE, PERIOD, Folding
 
 
 @pytest.fixture

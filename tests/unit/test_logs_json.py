@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import events
-from holdfast.core.job import Failure, Progress
-from holdfast.core.states import State
-from holdfast.testing.clock import FakeClock
-from holdfast.watch.folding import Folded
-from holdfast.watch.jsonlines import JsonLines
-from holdfast.watch.levels import Level
-from holdfast.watch.summary import FirstCompletion, Summary
+from standfast import events
+from standfast.core.job import Failure, Progress
+from standfast.core.states import State
+from standfast.testing.clock import FakeClock
+from standfast.watch.folding import Folded
+from standfast.watch.jsonlines import JsonLines
+from standfast.watch.levels import Level
+from standfast.watch.summary import FirstCompletion, Summary
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 AT = datetime(2026, 5, 4, 14, 3, 7, 123456, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 import logging
 
-from holdfast import events
-from holdfast.watch.levels import _LEVELS, Level, level_of
+from standfast import events
+from standfast.watch.levels import _LEVELS, Level, level_of
 
 FAMILIES = {
     events.Event,

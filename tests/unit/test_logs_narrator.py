@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import events
-from holdfast.core.job import Failure
-from holdfast.testing.clock import FakeClock
-from holdfast.watch.folding import Folded
-from holdfast.watch.levels import Level
-from holdfast.watch.narrator import Narrator
-from holdfast.watch.summary import EVERY, FirstCompletion, Summary
+from standfast import events
+from standfast.core.job import Failure
+from standfast.testing.clock import FakeClock
+from standfast.watch.folding import Folded
+from standfast.watch.levels import Level
+from standfast.watch.narrator import Narrator
+from standfast.watch.summary import EVERY, FirstCompletion, Summary
 
 AT = datetime(2030, 1, 2, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from holdfast.testing.clock import FakeClock
-from holdfast.watch.console import HumanLines
-from holdfast.watch.foreign_logs import RecordHandler, attach_records
-from holdfast.watch.levels import Level
+from standfast.testing.clock import FakeClock
+from standfast.watch.console import HumanLines
+from standfast.watch.foreign_logs import RecordHandler, attach_records
+from standfast.watch.levels import Level
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def root():
 
 @pytest.fixture(autouse=True)
 def leave_ours_as_it_was():
-    ours = [logging.getLogger(name) for name in ("holdfast", "holdfast.job")]
+    ours = [logging.getLogger(name) for name in ("standfast", "standfast.job")]
     before = [each.level for each in ours]
     yield
     for each, level in zip(ours, before, strict=True):
@@ -64,7 +64,7 @@ def test_an_app_without_logging_is_heard_from_the_level_on(root, handler, writte
 def test_a_record_of_a_job_names_the_job(root, handler, written):
     attach_records(root, handler, Level.INFO, alone=False)
     job = {"job_id": "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "task": "send_email"}
-    say(root, logging.INFO, "halfway", name="holdfast.job", **job)
+    say(root, logging.INFO, "halfway", name="standfast.job", **job)
     assert words(written[0]) == "· send_email 3c2d1e0f: halfway\n"
 
 
@@ -72,12 +72,12 @@ def test_our_own_records_are_for_people_who_know_none_of_our_files(root, handler
     """A logger of theirs is named, also one whose name begins like ours."""
     attach_records(root, handler, Level.INFO, alone=False)
     job = {"job_id": "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "task": "send_email"}
-    for name in ("holdfast.child.doubtful", "holdfast", "holdfast_shop"):
+    for name in ("standfast.child.doubtful", "standfast", "standfast_shop"):
         say(root, logging.WARNING, "look", name=name)
         say(root, logging.WARNING, "look", name=name, **job)
     assert [words(line) for line in written] == [
         *("⚠ look\n", "⚠ send_email 3c2d1e0f: look\n") * 2,
-        *("⚠ holdfast_shop: look\n", "⚠ send_email 3c2d1e0f holdfast_shop: look\n"),
+        *("⚠ standfast_shop: look\n", "⚠ send_email 3c2d1e0f standfast_shop: look\n"),
     ]
 
 
@@ -110,7 +110,7 @@ def test_an_app_with_a_console_of_its_own_keeps_it_unless_ours_must_be_alone(roo
 
 def test_ours_always_have_the_level_that_was_asked_for(root, handler):
     attach_records(root, handler, Level.DEBUG, alone=False)
-    assert logging.getLogger("holdfast.worker").isEnabledFor(logging.DEBUG)
+    assert logging.getLogger("standfast.worker").isEnabledFor(logging.DEBUG)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_ours_always_have_the_level_that_was_asked_for(root, handler):
 )
 def test_what_a_job_says_is_made_for_its_own_log_and_written_from_the_level_on(root, handler, asked, heard):
     attach_records(root, handler, asked, alone=False)
-    assert logging.getLogger("holdfast.job").getEffectiveLevel() == heard
+    assert logging.getLogger("standfast.job").getEffectiveLevel() == heard
     assert handler.level == asked
 
 
 def test_handlers_of_the_app_hear_no_more_of_jobs_than_before(root, handler):
     root.addHandler(logging.NullHandler())
     attach_records(root, handler, Level.ERROR, alone=False)
-    assert logging.getLogger("holdfast.job").getEffectiveLevel() == logging.ERROR
+    assert logging.getLogger("standfast.job").getEffectiveLevel() == logging.ERROR
 
 
 def test_a_record_that_cannot_be_shown_harms_nobody(root, handler, written, capsys):

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from holdfast.core.job import ClaimRef, Ending, NewJob
-from holdfast.core.states import Move, State
-from holdfast.store.backend import Backend
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.verb import Access, Query, Steps, Tone, Verb
-from holdfast.testing import FakeClock
+from standfast.core.job import ClaimRef, Ending, NewJob
+from standfast.core.states import Move, State
+from standfast.store.backend import Backend
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.verb import Access, Query, Steps, Tone, Verb
+from standfast.testing import FakeClock
 
 
 def test_it_is_a_backend() -> None:

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from holdfast import ConfigurationError, Holdfast
-from holdfast.clock import SystemClock
-from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError
-from holdfast.patience import FIRST_PAUSE, LONGEST_PAUSE, Pauses
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import JobFilter
-from holdfast.store.refusals import in_doubt
-from holdfast.waiter import Waiter
+from standfast import ConfigurationError, Standfast
+from standfast.clock import SystemClock
+from standfast.errors import StoreError, StoreFullError, StoreUnavailableError
+from standfast.patience import FIRST_PAUSE, LONGEST_PAUSE, Pauses
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import JobFilter
+from standfast.store.refusals import in_doubt
+from standfast.waiter import Waiter
 
 FOREVER = 60
 """Seconds that are enough for any test that succeeds."""
@@ -54,7 +54,7 @@ def store():
 
 @pytest.fixture
 def app(store):
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     with app.elsewhere(store, Waiter(store), SystemClock()):
         yield app
 
@@ -153,7 +153,7 @@ def test_what_does_not_pass_is_raised_at_once(add, store, enqueue):
 
 
 def test_the_app_says_it_for_every_enqueue_and_an_option_says_otherwise(store, enqueue):
-    app = Holdfast("memory://", retry_for=FOREVER)
+    app = Standfast("memory://", retry_for=FOREVER)
 
     @app.task
     def add(a: int) -> int:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.dashboard import texts
-from holdfast.dashboard.texts import LANGUAGES, texts_in
-from holdfast.dashboard.web.saying import Saying
-from holdfast.errors import JobStateError
-from holdfast.phrases import Dated, Nth, Phrase, english, listed, ordinal, phrase_in, stored_phrase, texts_below
-from holdfast.phrases.speaker import HERE
-from holdfast.store.refusals import not_discarded
+import standfast
+from standfast.dashboard import texts
+from standfast.dashboard.texts import LANGUAGES, texts_in
+from standfast.dashboard.web.saying import Saying
+from standfast.errors import JobStateError
+from standfast.phrases import Dated, Nth, Phrase, english, listed, ordinal, phrase_in, stored_phrase, texts_below
+from standfast.phrases.speaker import HERE
+from standfast.store.refusals import not_discarded
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 OWN = Path(texts.__file__).parent
@@ -100,7 +100,7 @@ def test_phrases_and_pages_have_no_text_in_common(language):
 
 def test_every_phrase_in_the_code_has_words():
     known, used = texts_below(HERE, "en"), set()
-    for file in Path(holdfast.__file__).parent.rglob("*.py"):
+    for file in Path(standfast.__file__).parent.rglob("*.py"):
         source = file.read_text()
         for node in ast.walk(ast.parse(source)) if "Phrase(" in source else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Phrase":

@@ -9,32 +9,32 @@ from random import Random
 
 import pytest
 
-from holdfast import (
+from standfast import (
     ArgumentsError,
     ConfigurationError,
     Constant,
     Context,
     Every,
     Exponential,
-    Holdfast,
     Linear,
     Retry,
+    Standfast,
     State,
     Window,
     new_job_id,
 )
-from holdfast.core.job import Job, KnownTask
-from holdfast.store.protocol import JobFilter
-from holdfast.task import BYTES_PER_CALL, JOBS_PER_CALL, Policy
-from holdfast.testing.clock import FakeClock
+from standfast.core.job import Job, KnownTask
+from standfast.store.protocol import JobFilter
+from standfast.task import BYTES_PER_CALL, JOBS_PER_CALL, Policy
+from standfast.testing.clock import FakeClock
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture
 def app(monkeypatch):
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
-    with Holdfast("memory://", clock=FakeClock(NOW)) as app:
+    monkeypatch.delenv("STANDFAST_URL", raising=False)
+    with Standfast("memory://", clock=FakeClock(NOW)) as app:
         yield app
 
 
@@ -48,7 +48,7 @@ def add(app):
     return add
 
 
-def stored(app: Holdfast) -> tuple[Job, ...]:
+def stored(app: Standfast) -> tuple[Job, ...]:
     return app.call(app.verbs.list_jobs(JobFilter(limit=10_000)))
 
 
@@ -167,7 +167,7 @@ def test_repeating_a_job_id_changes_nothing(app, add):
         ({"queue": ""}, "queue must be 1 to 64 .* not ''"),
         ({"queue": "a b"}, "queue must be .* not 'a b'"),
         ({"max_attempts": 0}, "max_attempts must be .* not 0"),
-        ({"job_id": "42"}, r"job_id must be a UUIDv7 .* holdfast.new_job_id\(\)"),
+        ({"job_id": "42"}, r"job_id must be a UUIDv7 .* standfast.new_job_id\(\)"),
         ({"job_id": "6fa459ea-ee8a-4ca4-894e-db77e160355e"}, "job_id must be a UUIDv7"),
         ({"job_id": new_job_id().upper()}, "job_id must be a UUIDv7 in small letters"),
         ({"job_id": 42}, "job_id must be a UUIDv7"),
@@ -404,7 +404,7 @@ def test_what_cannot_be_a_task_is_refused(app, fn, said):
 
 def test_a_task_has_the_timeout_of_its_app_unless_it_says_so_itself():
     """None is a word of its own: this one may run for as long as it likes."""
-    with Holdfast("memory://", timeout=timedelta(minutes=10)) as app:
+    with Standfast("memory://", timeout=timedelta(minutes=10)) as app:
         usual = app.task(lambda: None, name="usual")
         shorter = app.task(lambda: None, name="shorter", timeout=5)
         endless = app.task(timeout=None)(named("endless"))
@@ -471,7 +471,7 @@ def test_what_is_like_it_and_can_be_a_task_is_none_the_less(app):
         ("send", "add.enqueue(...)"),
         ("send_with_options", "add.options(delay=..., queue=...).enqueue(...)"),
         ("s", "has no signatures"),
-        ("retry", "raise holdfast.Retry"),
+        ("retry", "raise standfast.Retry"),
         ("map", "add.enqueue_many(add.args(each) for each in ...)"),
     ],
 )
@@ -520,9 +520,9 @@ def test_an_option_among_the_arguments_is_told_where_it_goes(app, add, wrong, ri
     [
         ("add_periodic_task", "app.schedule(NAME, TASK, Every(...))"),
         ("on_after_configure", "@app.task(schedule=...)"),
-        ("conf", "Holdfast(...)"),
+        ("conf", "Standfast(...)"),
         ("AsyncResult", "app.handle(JOB_ID)"),
-        ("run", "`holdfast worker MODULE:APP`"),
+        ("run", "`standfast worker MODULE:APP`"),
         ("enqueue", "TASK.enqueue(...)"),
     ],
 )

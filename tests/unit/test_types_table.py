@@ -26,9 +26,9 @@ import pytest
 from annotated_types import Ge, Len  # noqa: F401
 from pydantic import AfterValidator, AwareDatetime, EmailStr, Field, PositiveInt, SecretStr, StringConstraints  # noqa: F401
 
-from holdfast import Secret  # noqa: F401
-from holdfast.codec import Arguments, decode_result
-from holdfast.errors import ArgumentsError, ConfigurationError, ResultEncodingError
+from standfast import Secret  # noqa: F401
+from standfast.codec import Arguments, decode_result
+from standfast.errors import ArgumentsError, ConfigurationError, ResultEncodingError
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 

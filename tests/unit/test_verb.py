@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.store.verb import Access, Command, Query, Steps, Verb, verb
+from standfast.store.verb import Access, Command, Query, Steps, Verb, verb
 
 
 class _Store:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.vitals import Vitals, read_vitals, write_vitals
+from standfast.core.vitals import Vitals, read_vitals, write_vitals
 
 
 def test_what_is_written_is_read_back() -> None:

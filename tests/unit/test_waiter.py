@@ -16,14 +16,14 @@ from weakref import WeakSet
 import pytest
 from tests.interruptions import OURS, TimeIsUpError, at_every_place
 
-from holdfast.core.job import Glance, NewJob
-from holdfast.core.states import FINAL, State
-from holdfast.errors import HoldfastError, JobNotFoundError, SchemaError, StoreError, StoreUnavailableError
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.verb import Tone, Verb
-from holdfast.waiter import Waiter, Watch, rounds
-from holdfast.waiter.lookout import Lookout
+from standfast.core.job import Glance, NewJob
+from standfast.core.states import FINAL, State
+from standfast.errors import JobNotFoundError, SchemaError, StandfastError, StoreError, StoreUnavailableError
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.verb import Tone, Verb
+from standfast.waiter import Waiter, Watch, rounds
+from standfast.waiter.lookout import Lookout
 
 LONG = 30.0
 """Longer than any test: what comes within it came because of something."""
@@ -167,7 +167,7 @@ def test_a_store_that_is_away_is_waited_for(backend: Watched, waiter: Waiter) ->
     ("trouble", "raised"), [(SchemaError("of tomorrow"), SchemaError), (ZeroDivisionError("a bug"), StoreError)]
 )
 def test_what_waiting_does_not_mend_is_told_to_all(
-    backend: Watched, waiter: Waiter, trouble: Exception, raised: type[HoldfastError]
+    backend: Watched, waiter: Waiter, trouble: Exception, raised: type[StandfastError]
 ) -> None:
     """Each has an error of its own, and whoever comes later is served again."""
     watches = [waiter.watch("a", is_final), waiter.watch("b", is_final)]
@@ -182,9 +182,9 @@ def test_what_waiting_does_not_mend_is_told_to_all(
     assert waiter.watch("a", is_final).ended(LONG)
 
 
-def error_of(watch: Watch) -> HoldfastError:
+def error_of(watch: Watch) -> StandfastError:
     assert watch.ended(LONG)
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(StandfastError) as caught:
         watch.outcome()
     return caught.value
 
@@ -354,10 +354,10 @@ def test_a_time_limit_of_the_caller_ends_a_wait() -> None:
 
 FORK = """
 import os, sys
-from holdfast import Holdfast
-from holdfast.core.states import FINAL
+from standfast import Standfast
+from standfast.core.states import FINAL
 
-app = Holdfast(sys.argv[1])
+app = Standfast(sys.argv[1])
 @app.task
 def work() -> int: return 7
 
@@ -396,6 +396,6 @@ def test_a_forked_child_waits_for_itself(tmp_path: Path) -> None:
         FORK,
         f"sqlite:///{tmp_path}/jobs.db",
     ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST")}
     done = subprocess.run(command, env=environment, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.wakeup import Wakeup
+from standfast.wakeup import Wakeup
 
 pytestmark = pytest.mark.virtual_time
 

@@ -6,18 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast.codec import Arguments
-from holdfast.core.job import Job, OnLate
-from holdfast.core.memo import FOR_EVER
-from holdfast.core.provenance import SCHEDULE_KEY
-from holdfast.core.states import State
-from holdfast.core.vitals import Vitals
-from holdfast.errors import PayloadError
-from holdfast.schedule.closing import About, declare_hours
-from holdfast.schedule.window import Window
-from holdfast.store.protocol import Situation, Worker, WorkerInfo
-from holdfast.watch.explanation import Cause
-from holdfast.watch.why import explain
+from standfast.codec import Arguments
+from standfast.core.job import Job, OnLate
+from standfast.core.memo import FOR_EVER
+from standfast.core.provenance import SCHEDULE_KEY
+from standfast.core.states import State
+from standfast.core.vitals import Vitals
+from standfast.errors import PayloadError
+from standfast.schedule.closing import About, declare_hours
+from standfast.schedule.window import Window
+from standfast.store.protocol import Situation, Worker, WorkerInfo
+from standfast.watch.explanation import Cause
+from standfast.watch.why import explain
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -80,7 +80,7 @@ class TestScheduled:
         text = why(state=State.SCHEDULED, run_at=NOW + 3 * SECOND)
         assert text == (
             "It waits until 14:03:07 (in 3 s), the time it was enqueued for."
-            f" `holdfast jobs retry {JOB.id}` lets it run now."
+            f" `standfast jobs retry {JOB.id}` lets it run now."
         )
 
     def test_a_retried_job_names_the_attempt_and_the_error_before(self):
@@ -103,7 +103,7 @@ class TestScheduled:
     def test_a_pause_that_will_keep_it_longer_is_told_at_once(self):
         text = why(state=State.SCHEDULED, run_at=NOW + 3 * SECOND, paused_at=NOW - 60 * SECOND)
         assert "Even then it will not start: queue 'mail' is paused since 14:02:04 (1 min ago)." in text
-        assert text.endswith("`holdfast queues resume mail` lets it go on.")
+        assert text.endswith("`standfast queues resume mail` lets it go on.")
 
     def test_one_whose_time_has_come_is_told_like_a_ready_one(self):
         assert "no worker is running" in why(state=State.SCHEDULED, workers=())
@@ -114,11 +114,11 @@ class TestReady:
         text = why(paused_at=NOW - 60 * SECOND, workers=())
         assert text == (
             "It has been due since 14:03:02 (2 s ago), and queue 'mail' is paused since 14:02:04 (1 min ago)."
-            " `holdfast queues resume mail` lets it go on."
+            " `standfast queues resume mail` lets it go on."
         )
 
     def test_without_any_worker_it_says_how_to_start_one(self):
-        assert "no worker is running. Start one with `holdfast worker MODULE:APP`." in why(workers=())
+        assert "no worker is running. Start one with `standfast worker MODULE:APP`." in why(workers=())
 
     @pytest.mark.parametrize("worker", [silent(20), silent(1, condemned=True)])
     def test_a_silent_or_condemned_worker_does_not_count(self, worker):
@@ -143,7 +143,7 @@ class TestReady:
         """Its supervisor is about to start a child for it, and no worker is registered meanwhile."""
         told = explained(group=2, crashes=1, workers=workers)
         assert told.cause is Cause.SUSPECT
-        assert told.text.endswith(" If no `holdfast worker` for queue 'mail' runs any more, start one.")
+        assert told.text.endswith(" If no `standfast worker` for queue 'mail' runs any more, start one.")
 
     def test_a_suspect_of_a_paused_queue_waits_for_its_end(self):
         told = explained(group=2, crashes=1, workers=[], paused_at=NOW - 60 * SECOND)
@@ -295,7 +295,7 @@ class TestSuspended:
         told = explained(**WAITS, run_at=NOW + 60 * SECOND)
         assert told.cause is Cause.WAITING_FOR_SIGNAL
         assert str(told.says).startswith("It waits for signal 'approved', until 14:04:04 (in 1 min) at the latest,")
-        assert str(told.remedy) == f"`holdfast jobs signal {JOB.id} approved` sends it"
+        assert str(told.remedy) == f"`standfast jobs signal {JOB.id} approved` sends it"
         assert "however long that takes" in str(explained(**WAITS, run_at=NOW + FOR_EVER).says)
 
     def test_a_pause_of_its_queue_is_told_too(self):
@@ -336,7 +336,7 @@ class TestBlocked:
     def test_a_replacement_points_to_the_job_before_it(self):
         told = explained(state=State.BLOCKED, reason="replacing", after="0197")
         assert told.cause is Cause.REPLACING
-        assert str(told.remedy) == "`holdfast why 0197` says how that one stands"
+        assert str(told.remedy) == "`standfast why 0197` says how that one stands"
 
     def test_any_other_reason_is_told_with_its_end(self):
         text = why(state=State.BLOCKED, reason="waits for\x1b[31m payment")
@@ -366,13 +366,13 @@ class TestCancelling:
         assert "its handler was told 40 s ago, and goes on" in told.text
         assert "at its next beat" not in told.text
         assert str(told.remedy) == (
-            f"`holdfast workers recycle --job {JOB.id}` replaces the process in which it runs; for the next time,"
+            f"`standfast workers recycle --job {JOB.id}` replaces the process in which it runs; for the next time,"
             " give its task a timeout, or isolation='process', in which a run can be killed"
         )
 
     def test_one_in_a_process_of_its_own_can_be_killed(self):
         told = self.told(39.0, tasks={"send_email": "process"})
-        assert str(told.remedy) == f"`holdfast jobs cancel --kill {JOB.id}` kills the process in which it runs"
+        assert str(told.remedy) == f"`standfast jobs cancel --kill {JOB.id}` kills the process in which it runs"
 
 
 class TestClaimed:
@@ -422,7 +422,7 @@ class TestFinal:
         text = why(state=State.DEAD, finished_at=NOW, attempt=3, error="SMTPError: 451.")
         assert text == (
             "It is dead since 14:03:04 (now): all 3 attempts failed. Its last error: SMTPError: 451."
-            f" `holdfast dead retry {JOB.id}` runs it again, `holdfast dead discard {JOB.id}` drops it."
+            f" `standfast dead retry {JOB.id}` runs it again, `standfast dead discard {JOB.id}` drops it."
         )
 
     def test_an_only_attempt_is_not_called_all(self):
@@ -441,14 +441,14 @@ class TestFinal:
 
         with pytest.raises(PayloadError) as refused:
             Arguments(send_email, task="send_email").decode(b'{"v":1,"args":{"too":"a"}}')
-        text = why(state=State.DEAD, attempt=1, error=f"holdfast.errors.PayloadError: {refused.value}")
-        assert "its arguments do not fit the task, so its handler was not called. Its last error: holdfast" in text
+        text = why(state=State.DEAD, attempt=1, error=f"standfast.errors.PayloadError: {refused.value}")
+        assert "its arguments do not fit the task, so its handler was not called. Its last error: standfast" in text
         assert (
             "Correct what enqueues it and enqueue it anew; or, where the parameters of the task have changed,"
             in text
         )
         assert (
-            f"raise its version and declare an upgrade, and then `holdfast dead retry {JOB.id}` runs it again"
+            f"raise its version and declare an upgrade, and then `standfast dead retry {JOB.id}` runs it again"
             in text
         )
 
@@ -468,7 +468,7 @@ class TestFinal:
     def test_a_replaced_job_says_how_to_find_the_one_in_its_place(self):
         told = explained(state=State.CANCELLED, reason="replaced", key="order 42")
         assert told.cause is Cause.REPLACED
-        assert told.text.endswith("`holdfast jobs list --task send_email --key 'order 42'` shows which.")
+        assert told.text.endswith("`standfast jobs list --task send_email --key 'order 42'` shows which.")
 
     def test_an_expired_job_names_its_latest_start(self):
         told = explained(state=State.CANCELLED, reason="expired", start_by=NOW - 30 * SECOND)
@@ -478,7 +478,7 @@ class TestFinal:
     def test_a_cancelled_job_of_a_schedule_may_have_been_taken_back_by_it(self):
         text = why(state=State.CANCELLED, reason="requested", metadata={SCHEDULE_KEY: "nightly"})
         assert "or a pause or change of its schedule took it back" in text
-        assert "`holdfast schedules trigger nightly`" in text
+        assert "`standfast schedules trigger nightly`" in text
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -491,8 +491,8 @@ def test_every_state_has_an_explanation_of_whole_sentences(state):
 def test_a_delivery_that_was_put_off_names_its_channel():
     """It may be one that nobody has; one that was tried, or another task's job, says nothing of the kind."""
     put_off = {"state": State.SCHEDULED, "run_at": NOW + 5 * SECOND, "fence": 3, "metadata": {"channel": "opps"}}
-    [note] = explained(task="holdfast.deliver", **put_off).notes
+    [note] = explained(task="standfast.deliver", **put_off).notes
     assert str(note).startswith("It goes through channel 'opps', and a process that does not have this channel")
-    assert explained(task="holdfast.deliver", **put_off, attempt=1).notes == ()
+    assert explained(task="standfast.deliver", **put_off, attempt=1).notes == ()
     assert explained(**put_off).notes == ()
-    assert explained(task="holdfast.deliver", **{**put_off, "fence": 0}).notes == ()
+    assert explained(task="standfast.deliver", **{**put_off, "fence": 0}).notes == ()

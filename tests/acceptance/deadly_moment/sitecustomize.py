@@ -1,6 +1,6 @@
 """Found first by the Python of a worker: whoever writes alerts down is killed right before that, or right after.
 
-The folder that HOLDFAST_TEST_MOMENT names has a file while the next one is to die: `before telling` or `after
+The folder that STANDFAST_TEST_MOMENT names has a file while the next one is to die: `before telling` or `after
 telling` for who writes the board with jobs that tell people, `before filing` or `after filing` for who files what
 they are told. Who dies takes the file, so that one dies of it. The kill is a real one, of the process that does it.
 """
@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.record import Change, Kind
+from standfast.core.record import Change, Kind
 
 BACKENDS = {
     "sqlite": ("sqlite", "SqliteBackend"),
@@ -61,8 +61,8 @@ def changes_of(steps: Any) -> Iterator[Any]:
             yield from (each for each in given if isinstance(each, Change))
 
 
-if "HOLDFAST_TEST_MOMENT" in os.environ:
-    store, name = BACKENDS[os.environ["HOLDFAST_TEST_STORE"]]
-    found = getattr(import_module(f"holdfast.store.{store}.backend"), name)
-    moment = Moment(Path(os.environ["HOLDFAST_TEST_MOMENT"]), found)
+if "STANDFAST_TEST_MOMENT" in os.environ:
+    store, name = BACKENDS[os.environ["STANDFAST_TEST_STORE"]]
+    found = getattr(import_module(f"standfast.store.{store}.backend"), name)
+    moment = Moment(Path(os.environ["STANDFAST_TEST_MOMENT"]), found)
     found.arun = lambda backend, verb: moment.arun(backend, verb)  # noqa: PLW0108 - it must bind as a method

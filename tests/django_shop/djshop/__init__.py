@@ -1,1 +1,1 @@
-"""A shop on Django whose work is done by Holdfast."""
+"""A shop on Django whose work is done by Standfast."""

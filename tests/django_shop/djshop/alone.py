@@ -19,16 +19,16 @@ from django_tasks import task_backends
 
 from djshop import shop_tasks as tasks
 from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
-from holdfast import ConfigurationError
-from holdfast.child.lifespan import enter_lifespans, leave_lifespans
-from holdfast.host import Host
-from holdfast.host.django import embedded
-from holdfast.host.django.apps import HoldfastConfig
-from holdfast.host.django.checks import check_settings
-from holdfast.host.django.configured import TARGET, app_of, configured
-from holdfast.host.django.health import health_urls
-from holdfast.host.django.management.commands.holdfast import filled_in, project_folder
-from holdfast.host.django.tasks import HoldfastBackend
+from standfast import ConfigurationError
+from standfast.child.lifespan import enter_lifespans, leave_lifespans
+from standfast.host import Host
+from standfast.host.django import embedded
+from standfast.host.django.apps import StandfastConfig
+from standfast.host.django.checks import check_settings
+from standfast.host.django.configured import TARGET, app_of, configured
+from standfast.host.django.health import health_urls
+from standfast.host.django.management.commands.standfast import filled_in, project_folder
+from standfast.host.django.tasks import StandfastBackend
 
 
 def transactions_that_are(mode):
@@ -42,7 +42,7 @@ class TestSettings(SimpleTestCase):
             self.assertEqual(check_settings(), [])
         self.assertEqual(configured().target, "djshop.jobs:app")
         self.assertIs(app_of("djshop.jobs:app"), app)
-        self.assertEqual(HoldfastConfig.label, "holdfast")
+        self.assertEqual(StandfastConfig.label, "standfast")
 
     def test_the_app_is_called_as_its_own_worker_calls_it(self):
         """Else projects that share a store would retire the schedules of each other: they all load one target."""
@@ -51,8 +51,8 @@ class TestSettings(SimpleTestCase):
     def test_each_mistake_is_told_with_a_remedy(self):
         good = {"APP": "djshop.jobs:app"}
         for said, number, says, remedy in (
-            (None, "E001", "HOLDFAST is not set", '"APP"'),
-            ("djshop.jobs:app", "E001", "must be a dict", "HOLDFAST = {"),
+            (None, "E001", "STANDFAST is not set", '"APP"'),
+            ("djshop.jobs:app", "E001", "must be a dict", "STANDFAST = {"),
             ({**good, "app": "x"}, "E002", "no key 'app'", "did you mean 'APP'?"),
             ({**good, "EMBEDED": True}, "E002", "no key 'EMBEDED'", "did you mean 'EMBEDDED'?"),
             ({}, "E003", "must be 'MODULE:APP', not None", "shop.jobs:app"),
@@ -63,9 +63,9 @@ class TestSettings(SimpleTestCase):
             ({**good, "OPTIONS": 4}, "E006", "must be a dict, not 4", "concurrency"),
             ({**good, "OPTIONS": {"queues": "mail=x"}}, "E006", "the weight of 'mail'", "OPTIONS"),
         ):
-            with self.subTest(said), override_settings(HOLDFAST=said), transactions_that_are("IMMEDIATE"):
+            with self.subTest(said), override_settings(STANDFAST=said), transactions_that_are("IMMEDIATE"):
                 [found] = check_settings()
-                self.assertEqual(found.id, f"holdfast.{number}")
+                self.assertEqual(found.id, f"standfast.{number}")
                 self.assertIn(says, found.msg)
                 self.assertIn(remedy.strip(), found.hint)
                 if number != "E004" and says != "the weight of 'mail'":
@@ -74,15 +74,15 @@ class TestSettings(SimpleTestCase):
 
     def test_transactions_that_a_job_would_break_are_told(self):
         """On SQLite, in the file of the jobs: half of the requests failed so under two processes of a server."""
-        for mode, told in ((None, ["holdfast.W001"]), ("DEFERRED", ["holdfast.W001"]), ("EXCLUSIVE", [])):
+        for mode, told in ((None, ["standfast.W001"]), ("DEFERRED", ["standfast.W001"]), ("EXCLUSIVE", [])):
             with self.subTest(mode), transactions_that_are(mode):
                 self.assertEqual([found.id for found in check_settings()], told)
 
     def test_an_app_that_is_not_installed_is_told(self):
         """The tasks would be enqueued, and nobody would run them."""
-        with modify_settings(INSTALLED_APPS={"remove": ["holdfast.host.django"]}):
+        with modify_settings(INSTALLED_APPS={"remove": ["standfast.host.django"]}):
             [found] = task_backends["default"].check()
-        self.assertEqual(found.id, "holdfast.W002")
+        self.assertEqual(found.id, "standfast.W002")
 
     def test_the_options_of_a_backend_are_checked(self):
         for options, says in (
@@ -93,15 +93,15 @@ class TestSettings(SimpleTestCase):
             ({"app": "djshop.gone:app"}, "there is no module 'djshop.gone'"),
         ):
             with self.subTest(options):
-                [found] = HoldfastBackend("default", {"OPTIONS": options}).check()
-                self.assertEqual(found.id, "holdfast.E007")
+                [found] = StandfastBackend("default", {"OPTIONS": options}).check()
+                self.assertEqual(found.id, "standfast.E007")
                 self.assertIn(says, found.msg)
         for alias in ("default", "tried", "elsewhere", "at_once"):
             self.assertEqual(list(task_backends[alias].check()), [])
 
     def test_a_task_needs_no_app_to_be_declared(self):
         with mock.patch.dict(sys.modules, {"djshop.jobs": None}):
-            HoldfastBackend("default", {}).validate_task(tasks.add)
+            StandfastBackend("default", {}).validate_task(tasks.add)
 
 
 class TestCommand(SimpleTestCase):
@@ -122,7 +122,7 @@ class TestCommand(SimpleTestCase):
         """It has none of this shell's variables."""
         printed = StringIO()
         with redirect_stdout(printed), self.assertRaises(SystemExit) as ended:
-            call_command("holdfast", "service", "install", "--print", "--", "--processes", "2")
+            call_command("standfast", "service", "install", "--print", "--", "--processes", "2")
         self.assertEqual(ended.exception.code, 0)
         unit = printed.getvalue().splitlines()
         self.assertIn(f"up {TARGET} --processes 2", next(line for line in unit if line.startswith("ExecStart=")))
@@ -131,10 +131,10 @@ class TestCommand(SimpleTestCase):
 
     def test_the_store_is_filled_in(self):
         with mock.patch.dict(os.environ):
-            os.environ.pop("HOLDFAST_URL", None)
+            os.environ.pop("STANDFAST_URL", None)
             with self.assertRaises(SystemExit) as ended:
-                call_command("holdfast", "jobs", "list", "--json")
-            self.assertEqual((ended.exception.code, os.environ["HOLDFAST_URL"]), (0, app.settings.url))
+                call_command("standfast", "jobs", "list", "--json")
+            self.assertEqual((ended.exception.code, os.environ["STANDFAST_URL"]), (0, app.settings.url))
 
     def test_the_folder_of_the_settings_is_found(self):
         with TemporaryDirectory() as folder, mock.patch.object(sys, "path", [folder, *sys.path]):

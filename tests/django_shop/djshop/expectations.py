@@ -19,8 +19,8 @@ from django_tasks.signals import task_enqueued
 from djshop import shop_tasks as tasks
 from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
 from djshop.models import Order, Told
-from holdfast.errors import JobDeadError
-from holdfast.host.django.results import Call
+from standfast.errors import JobDeadError
+from standfast.host.django.results import Call
 
 PATIENCE = 30
 LATER = datetime.now(UTC) + timedelta(days=1)

@@ -5,10 +5,10 @@ import os
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast(os.environ["SHOP_URL"])
-elsewhere = Holdfast(os.environ["SHOP_ELSEWHERE"])
+app = Standfast(os.environ["SHOP_URL"])
+elsewhere = Standfast(os.environ["SHOP_ELSEWHERE"])
 
 
 def _look():

@@ -6,9 +6,9 @@ import pytest
 
 from alert_notices import notice
 from alert_receivers import hook
-from holdfast import Holdfast, State, WebhookChannel
-from holdfast.alerts.channels.command import Programs
-from holdfast.alerts.delivery import (
+from standfast import Standfast, State, WebhookChannel
+from standfast.alerts.channels.command import Programs
+from standfast.alerts.delivery import (
     DELIVER,
     NOBODY_HAS_IT,
     QUEUE,
@@ -17,9 +17,9 @@ from holdfast.alerts.delivery import (
     order_delivery,
     trial_notice,
 )
-from holdfast.alerts.watching import Watching
-from holdfast.core.outcome import Fail, Snooze
-from holdfast.testing import HoldfastKit
+from standfast.alerts.watching import Watching
+from standfast.core.outcome import Fail, Snooze
+from standfast.testing import StandfastKit
 
 SECRET = "a-secret-of-the-receiver"
 
@@ -28,10 +28,10 @@ class Stage:
     """An app that has a channel `ops` to a receiver, in the hands of a kit."""
 
     def __init__(self, receiver):
-        self.app = Holdfast("memory://")
+        self.app = Standfast("memory://")
         self.app.alerts(channels=[WebhookChannel(name="ops", url=receiver.url, secret=SECRET)])
         self.receiver = receiver
-        self.kit = HoldfastKit(self.app)
+        self.kit = StandfastKit(self.app)
 
     def order(self, *channels, **how):
         told = notice(at=self.kit.clock.now(), **how)
@@ -62,7 +62,7 @@ def test_it_is_tried_until_it_arrives(stage):
     runs = stage.kit.drain_all()
     assert [run.outcome for run in runs] == ["retry", "retry", "complete"]
     assert runs[0].error == "Retry: channel 'ops': the receiver answered 503 Service Unavailable"
-    assert [got["headers"]["X-Holdfast-Delivery"] for got in stage.receiver.got] == ["n1"] * 3
+    assert [got["headers"]["X-Standfast-Delivery"] for got in stage.receiver.got] == ["n1"] * 3
     assert all(got["signed"] for got in stage.receiver.got)
     assert stage.kit.job(job_id).state is State.COMPLETED
     assert SECRET.encode() not in stage.kit.job(job_id).payload

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.alerts.breach import MOST_SUBJECTS, OTHERS, Breach
-from holdfast.alerts.judge import Round, judge
-from holdfast.alerts.standing import EMPTY, Board, Said
-from holdfast.core.alert import AlertRule, AlertState, Check, Notice, NoticeKind, Severity, Silence
+from standfast.alerts.breach import MOST_SUBJECTS, OTHERS, Breach
+from standfast.alerts.judge import Round, judge
+from standfast.alerts.standing import EMPTY, Board, Said
+from standfast.core.alert import AlertRule, AlertState, Check, Notice, NoticeKind, Severity, Silence
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = AlertRule(name="old", check=Check.QUEUE_AGE, above=60, cool_down=300.0, repeat=None)

@@ -6,20 +6,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.alerts.board import add_silence, amend_rule, read_board
-from holdfast.alerts.keeper import Keeper
-from holdfast.alerts.notices import read_all_notices
-from holdfast.alerts.scout import Here
-from holdfast.alerts.standing import Board
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check, NoticeKind
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.record import Change, Kind
-from holdfast.errors import StoreUnavailableError
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import WorkerInfo
-from holdfast.testing.clock import FakeClock
+from standfast.alerts.board import add_silence, amend_rule, read_board
+from standfast.alerts.keeper import Keeper
+from standfast.alerts.notices import read_all_notices
+from standfast.alerts.scout import Here
+from standfast.alerts.standing import Board
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check, NoticeKind
+from standfast.core.crash import Death, DeathKind
+from standfast.core.record import Change, Kind
+from standfast.errors import StoreUnavailableError
+from standfast.store.errand import Errand, run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import WorkerInfo
+from standfast.testing.clock import FakeClock
 
 RULE = AlertRule(name="silent", check=Check.WORKER_SILENT, above=5.0, cool_down=1.0)
 LEASE = timedelta(seconds=8)

@@ -4,21 +4,21 @@ import pytest
 from msgspec.structs import replace
 
 from alert_notices import alert, notice
-from holdfast import AlertRule, Holdfast
-from holdfast.alerts.breach import MOST_ALERTS, MOST_SUBJECTS, OTHERS, Breach, by_key
-from holdfast.alerts.channels.message import message_of
-from holdfast.alerts.checking import MOST_RULES
-from holdfast.alerts.judge import MOST_SAID
-from holdfast.alerts.seeing import MOST
-from holdfast.core.alert import Example, Severity
-from holdfast.errors import ConfigurationError
+from standfast import AlertRule, Standfast
+from standfast.alerts.breach import MOST_ALERTS, MOST_SUBJECTS, OTHERS, Breach, by_key
+from standfast.alerts.channels.message import message_of
+from standfast.alerts.checking import MOST_RULES
+from standfast.alerts.judge import MOST_SAID
+from standfast.alerts.seeing import MOST
+from standfast.core.alert import Example, Severity
+from standfast.errors import ConfigurationError
 
 RULE = AlertRule(name="age", check="queue_age", above=300)
 
 
 def test_more_rules_than_can_be_told_of_are_refused():
     """Else they would count, and nobody could see, silence or change them."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.alerts(rules=[replace(RULE, name=f"age {number}", queue=f"q{number}") for number in range(MOST_RULES)])
     with pytest.raises(ConfigurationError, match="and 500 are the most"):
         _ = app.watching
@@ -38,7 +38,7 @@ def test_a_name_in_a_mail_is_one_line_and_no_command():
     shown = alert(subject=odd, says=odd, examples=(Example(kind="queue", id=odd),))
     text = message_of(notice(alerts=(shown,), labels={"app": odd})).text
     assert "\x1b" not in text
-    assert "holdfast queues show 'x; rm -rf /" in text
+    assert "standfast queues show 'x; rm -rf /" in text
     assert not any(line.startswith("[31m") for line in text.splitlines())
 
 

@@ -7,20 +7,20 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast.alerts.added import add_rule
-from holdfast.alerts.board import amend_rule
-from holdfast.alerts.channel import Channel, CommandChannel
-from holdfast.alerts.delivery import QUEUE, delivery_jobs
-from holdfast.alerts.keeper import Keeper
-from holdfast.alerts.scout import Here
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check
-from holdfast.core.job import NewJob
-from holdfast.core.provenance import CHANNEL_KEY
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import JobFilter
-from holdfast.testing.clock import FakeClock
+from standfast.alerts.added import add_rule
+from standfast.alerts.board import amend_rule
+from standfast.alerts.channel import Channel, CommandChannel
+from standfast.alerts.delivery import QUEUE, delivery_jobs
+from standfast.alerts.keeper import Keeper
+from standfast.alerts.scout import Here
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check
+from standfast.core.job import NewJob
+from standfast.core.provenance import CHANNEL_KEY
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import JobFilter
+from standfast.testing.clock import FakeClock
 
 OPS, PAGER = (CommandChannel(name=name, command=("true",)) for name in ("ops", "pager"))
 MINE = AlertRule(name="mine", check=Check.QUEUE_AGE, queue="mail", above=60.0, cool_down=0.0)

@@ -4,8 +4,8 @@ import logging
 import threading
 
 from alert_receivers import hook, join_pings
-from holdfast import DeadMan
-from holdfast.alerts.deadman import AGAIN, DeadManSwitch
+from standfast import DeadMan
+from standfast.alerts.deadman import AGAIN, DeadManSwitch
 
 
 def tick(switch, boot):

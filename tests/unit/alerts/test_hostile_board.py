@@ -9,21 +9,21 @@ import msgspec
 import pytest
 
 from alert_notices import alert, notice
-from holdfast.alerts import seeing
-from holdfast.alerts.board import add_silence, alert_history
-from holdfast.alerts.defaults import with_defaults
-from holdfast.alerts.keeper import Keeper
-from holdfast.alerts.scout import Here
-from holdfast.alerts.seeing import MOST, see
-from holdfast.alerts.silent_workers import next_silence
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check, NoticeKind
-from holdfast.core.record import Change, Kind
-from holdfast.settings import Settings
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import WorkerInfo
-from holdfast.testing.clock import FakeClock
+from standfast.alerts import seeing
+from standfast.alerts.board import add_silence, alert_history
+from standfast.alerts.defaults import with_defaults
+from standfast.alerts.keeper import Keeper
+from standfast.alerts.scout import Here
+from standfast.alerts.seeing import MOST, see
+from standfast.alerts.silent_workers import next_silence
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check, NoticeKind
+from standfast.core.record import Change, Kind
+from standfast.settings import Settings
+from standfast.store.errand import Errand, run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import WorkerInfo
+from standfast.testing.clock import FakeClock
 from virtual_fleet import Fleet, play
 
 RULE = AlertRule(name="silent", check=Check.WORKER_SILENT, above=5.0)
@@ -141,7 +141,7 @@ def test_what_nobody_can_go_by_is_left_out_and_said_once(parts, caplog):
     made = stage.look()
     assert NoticeKind.FIRING in {each.kind for each in made.notices}
     stage.look()
-    assert [each.levelno for each in caplog.records if each.name == "holdfast.alerts.keeper"] == [logging.WARNING]
+    assert [each.levelno for each in caplog.records if each.name == "standfast.alerts.keeper"] == [logging.WARNING]
     seen = stage.seen()
     assert (seen.strange, seen.unfit) == (0, 0)
     assert "kept" in {each.rule for each in seen.board.silences} or "silences" in parts
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_said_once(parts, caplog):
     stage.spoil(parts)
     for _ in range(3):
         stage.look()
-    assert [each.levelno for each in caplog.records if each.name == "holdfast.alerts.keeper"] == [logging.WARNING]
+    assert [each.levelno for each in caplog.records if each.name == "standfast.alerts.keeper"] == [logging.WARNING]
 
 
 def test_a_board_that_is_too_large_is_not_even_read(monkeypatch, caplog):
@@ -169,7 +169,7 @@ def test_a_board_that_is_too_large_is_not_even_read(monkeypatch, caplog):
     made = stage.look()
     assert made.board.apps.keys() == {"shop"}
     stage.look()
-    assert len([each for each in caplog.records if each.name == "holdfast.alerts.keeper"]) == 1
+    assert len([each for each in caplog.records if each.name == "standfast.alerts.keeper"]) == 1
 
 
 def test_very_much_that_cannot_be_read_does_not_stay():

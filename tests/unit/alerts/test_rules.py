@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.alerts.checking import NEEDS, check_rule
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.core.alert import AlertRule, Check, Severity
-from holdfast.errors import ConfigurationError
+from standfast import Standfast
+from standfast.alerts.checking import NEEDS, check_rule
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.core.alert import AlertRule, Check, Severity
+from standfast.errors import ConfigurationError
 
 
-def rules_of(app: Holdfast) -> dict[str, AlertRule]:
+def rules_of(app: Standfast) -> dict[str, AlertRule]:
     """Return the rules of an app by name."""
     return {rule.name: rule for rule in app.watching.rules}
 
 
-def app_with_file(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Holdfast:
+def app_with_file(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Standfast:
     """Return an app beside a settings file."""
-    (folder / "holdfast.toml").write_text(text)
+    (folder / "standfast.toml").write_text(text)
     monkeypatch.chdir(folder)
-    return Holdfast("memory://")
+    return Standfast("memory://")
 
 
 def test_default_rules_are_fit_and_count_from_the_start() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     for rule in DEFAULT_RULES:
         check_rule(rule)
     assert app.watching.enabled
@@ -35,7 +35,7 @@ def test_default_rules_are_fit_and_count_from_the_start() -> None:
 
 
 def test_a_rule_takes_the_place_of_the_one_of_its_name() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.alerts(
         rules=[
             AlertRule(name="queue_age", check=Check.QUEUE_AGE, above=timedelta(minutes=1)),  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def test_a_rule_takes_the_place_of_the_one_of_its_name() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(options: dict[str, Any], words: str) -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     def declare() -> None:
         app.alerts(rules=[AlertRule(name="mine", **options)])
@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(options: dict[str, Any], word
 
 def test_options_with_their_defaults_say_nothing_and_what_a_store_holds_stays_fit() -> None:
     """Only who declares a rule is told that an option is of no use: one that is stored already counts as ever."""
-    Holdfast("memory://").alerts(
+    Standfast("memory://").alerts(
         rules=[AlertRule(name="mine", check=Check.QUEUE_AGE, above=60, over=300.0, at_least=1)]
     )
     check_rule(AlertRule(name="mine", check=Check.QUEUE_AGE, above=60, over=600, at_least=50))
@@ -95,7 +95,7 @@ def test_options_with_their_defaults_say_nothing_and_what_a_store_holds_stays_fi
 def test_two_rules_of_one_name_are_refused() -> None:
     rule = AlertRule(name="mine", check=Check.QUEUE_AGE, above=60)
     with pytest.raises(ConfigurationError, match="two rules are named 'mine'"):
-        Holdfast("memory://").alerts(rules=[rule, rule])
+        Standfast("memory://").alerts(rules=[rule, rule])
 
 
 def test_every_check_says_what_it_needs() -> None:
@@ -164,10 +164,10 @@ repeat = "none"
         ("[[alerts.rules]]\nname = 'dead_letters'\nover = '7h'", "at most 6 h, not '7h' (from"),
         ("[[alerts.rules]]\nname = 'dead_letters'\nover = 'x'", "write e.g. 30, 30s, 5m or 2h, not 'x' (from"),
         ("[[alerts.rules]]\nname = 'queue_age'\nover = '10m'", "queue_age does not use over"),
-        ("[alert]\nenabled = true", "unknown section [alert] (from holdfast.toml); did you mean [alerts]?"),
+        ("[alert]\nenabled = true", "unknown section [alert] (from standfast.toml); did you mean [alerts]?"),
         (
             "[tasks]\nenabled = true",
-            "section [tasks] (from holdfast.toml); there are: [alerts], [objectives]",
+            "section [tasks] (from standfast.toml); there are: [alerts], [objectives]",
         ),
         ("[[alerts.rules]]\nname = 'mine'\nchek = 'queue_age'", "did you mean check?"),
         ("[[alerts.rules]]\nname = 'mine'\ncheck = 'queue_age'\nabove = 'soon'", "write e.g. 30, 30s, 5m or 2h"),
@@ -187,11 +187,11 @@ def test_a_file_that_cannot_be_is_refused_by_name(
     with pytest.raises(ConfigurationError) as refused:
         _ = app_with_file(tmp_path, monkeypatch, text).watching
     assert words in str(refused.value)
-    assert str(refused.value).count("holdfast.toml") == 1
+    assert str(refused.value).count("standfast.toml") == 1
 
 
 def test_an_app_tells_how_long_its_tasks_may_run() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(timeout=30)
     def quick() -> None: ...

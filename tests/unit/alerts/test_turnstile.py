@@ -2,8 +2,8 @@
 
 import threading
 
-from holdfast.alerts.turnstile import LONG, Turnstile
-from holdfast.testing.clock import FakeClock
+from standfast.alerts.turnstile import LONG, Turnstile
+from standfast.testing.clock import FakeClock
 
 
 def test_one_at_a_time_passes_for_each_channel():

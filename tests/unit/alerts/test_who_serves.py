@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.alerts.looks import Looks
-from holdfast.alerts.serving import Serving
-from holdfast.alerts.silent_workers import QUEUES_NAMED, worker_silent
-from holdfast.core.alert import AlertRule, Check
-from holdfast.store.protocol import Worker, WorkerInfo
+from standfast.alerts.looks import Looks
+from standfast.alerts.serving import Serving
+from standfast.alerts.silent_workers import QUEUES_NAMED, worker_silent
+from standfast.core.alert import AlertRule, Check
+from standfast.store.protocol import Worker, WorkerInfo
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=15)

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast.alerts.breach import Breach
-from holdfast.alerts.judge import Round, judge
-from holdfast.alerts.standing import EMPTY, Board, Said
-from holdfast.alerts.telling import why_untold
-from holdfast.core.alert import AlertRule, Check, Severity, Silence
-from holdfast.words import moment
+from standfast.alerts.breach import Breach
+from standfast.alerts.judge import Round, judge
+from standfast.alerts.standing import EMPTY, Board, Said
+from standfast.alerts.telling import why_untold
+from standfast.core.alert import AlertRule, Check, Severity, Silence
+from standfast.words import moment
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = AlertRule(name="old", check=Check.QUEUE_AGE, above=60)

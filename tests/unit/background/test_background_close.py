@@ -8,17 +8,17 @@ from contextlib import suppress
 import pytest
 
 from forking import run_forking
-from holdfast import BackgroundCancelledError, BackgroundClosedError, BackgroundState, Holdfast, Interrupted, Life
-from holdfast.testing import HoldfastKit
+from standfast import BackgroundCancelledError, BackgroundClosedError, BackgroundState, Interrupted, Life, Standfast
+from standfast.testing import StandfastKit
 
 LONG = 30.0
-LOGGER = "holdfast.background.works"
+LOGGER = "standfast.background.works"
 
 
 @pytest.fixture
 def app(tmp_path):
     """Give an app with a short grace."""
-    return Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=4, grace=0.05)
+    return Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=4, grace=0.05)
 
 
 def lines(caplog):
@@ -28,7 +28,7 @@ def lines(caplog):
 
 def test_a_close_tells_and_waits(tmp_path, caplog):
     """What heeds the word ends in its own way, before the close returns, and nothing is said."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", grace=LONG)
     begun, tidied = threading.Barrier(3), []
 
     def thread(life: Life):
@@ -80,7 +80,7 @@ def test_what_does_not_end_is_named_in_one_line(app, caplog):
 
 def test_what_waits_never_begins(tmp_path, caplog):
     """It is cancelled, and named."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=1, grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=1, grace=LONG)
     begun = threading.Event()
 
     def first(life: Life):
@@ -111,7 +111,7 @@ def test_after_the_close_nothing_begins(app):
 
 def test_work_that_closes_its_app_does_not_wait_for_itself(tmp_path):
     """Nor does that end its loop under it."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", grace=LONG)
 
     async def aclose():
         await app.aclose()
@@ -161,7 +161,7 @@ def test_work_whose_loop_is_gone_is_over(app, caplog):
 
 def test_a_close_ends_what_begins_meanwhile(tmp_path):
     """From many threads at once: whatever was accepted has an end, and the rest is refused."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=3, grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=3, grace=LONG)
     works, refused, full = [], [], threading.Event()
 
     def sleep(life: Life):
@@ -195,7 +195,7 @@ def test_a_close_ends_what_begins_meanwhile(tmp_path):
 
 def test_a_burst_runs_within_the_limit(tmp_path):
     """Begun and cancelled from several threads: never more than the limit at a time, and each ends once."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=3, grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=3, grace=LONG)
     lock, running, most, ran = threading.Lock(), [0], [0], []
 
     def count(number):
@@ -224,9 +224,9 @@ def test_a_burst_runs_within_the_limit(tmp_path):
     assert sorted(work.result(LONG) for work in works) == list(range(200))
     assert sorted(ran) == list(range(200))
     assert most[0] <= 3
-    named = [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-background-")]
+    named = [thread.name for thread in threading.enumerate() if thread.name.startswith("standfast-background-")]
     app.close()
-    assert len([name for name in named if name != "holdfast-background-loop"]) <= 3 + 3  # and those of other tests
+    assert len([name for name in named if name != "standfast-background-loop"]) <= 3 + 3  # and those of other tests
 
 
 def test_a_forked_process_has_none_of_it(tmp_path):
@@ -234,9 +234,9 @@ def test_a_forked_process_has_none_of_it(tmp_path):
     run_forking(
         """
 import asyncio, sys, threading
-from holdfast import BackgroundCancelledError, Holdfast, Life
+from standfast import BackgroundCancelledError, Standfast, Life
 
-app = Holdfast(f"sqlite:///{sys.argv[1]}/jobs.db", background_limit=2, grace=20)
+app = Standfast(f"sqlite:///{sys.argv[1]}/jobs.db", background_limit=2, grace=20)
 begun = threading.Barrier(3)
 
 def sleep(life: Life):
@@ -280,7 +280,7 @@ def test_a_kit_ends_what_its_test_began(app):
         begun.set()
         life.sleep(LONG)
 
-    with HoldfastKit(app):
+    with StandfastKit(app):
         work = app.background(sleep)
         assert begun.wait(LONG)
     assert work.state is BackgroundState.CANCELLED

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import pytest
 
-from holdfast import Holdfast, Secret
-from holdfast.core.incident import Trouble
-from holdfast.incidents.book import list_incidents, read_evidence
-from holdfast.testing import HoldfastKit
+from standfast import Secret, Standfast
+from standfast.core.incident import Trouble
+from standfast.incidents.book import list_incidents, read_evidence
+from standfast.testing import StandfastKit
 
 LONG = 30.0
 PASSWORD = "correct-horse-battery"
@@ -20,7 +20,7 @@ PASSWORD = "correct-horse-battery"
 @pytest.fixture
 def app(tmp_path):
     """Give an app that writes folders of incidents, too."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", incidents_dir=tmp_path / "incidents", grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", incidents_dir=tmp_path / "incidents", grace=LONG)
     yield app
     app.close()
 
@@ -85,7 +85,7 @@ def test_failures_after_an_opening_are_told_too(app):
 async def test_a_store_that_is_away_holds_up_nobody(tmp_path, caplog):
     """The loop on which it fails goes on at once, a close does not wait for it for long, and the log has it."""
     (tmp_path / "folder").mkdir()
-    app = Holdfast(f"sqlite:///{tmp_path}/folder", incidents_dir=tmp_path / "incidents", grace=LONG)
+    app = Standfast(f"sqlite:///{tmp_path}/folder", incidents_dir=tmp_path / "incidents", grace=LONG)
     longest, ends = 0.0, threading.Event()
 
     async def watch():
@@ -108,13 +108,13 @@ async def test_a_store_that_is_away_holds_up_nobody(tmp_path, caplog):
 
 def test_work_of_an_attempt_names_its_job(tmp_path):
     """The incident says which job began it; a kit has it in its store, and writes no folder."""
-    app = Holdfast("memory://", incidents_dir=tmp_path / "incidents", grace=LONG)
+    app = Standfast("memory://", incidents_dir=tmp_path / "incidents", grace=LONG)
 
     @app.task
     def handler() -> None:
         app.background(fail).ended(LONG)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         job = handler.enqueue()
         kit.drain()
         app.background.close(LONG)

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from holdfast import (
+from standfast import (
     ArgumentsError,
     BackgroundCancelledError,
     BackgroundError,
@@ -16,11 +16,11 @@ from holdfast import (
     BackgroundState,
     ConfigurationError,
     Context,
-    Holdfast,
     Life,
     ResultTimeoutError,
+    Standfast,
 )
-from holdfast.testing import HoldfastKit
+from standfast.testing import StandfastKit
 
 LONG = 30.0
 
@@ -28,7 +28,7 @@ LONG = 30.0
 @pytest.fixture
 def app(tmp_path):
     """Give an app with two places in its background, and close it."""
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=2, grace=LONG) as app:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=2, grace=LONG) as app:
         yield app
 
 
@@ -96,7 +96,7 @@ def test_a_coroutine_that_sync_code_begins_has_a_loop_of_its_own(app):
 
     first, second = (app.background(where).result(LONG) for _ in range(2))
     assert first == second
-    assert first[1] == "holdfast-background-loop"
+    assert first[1] == "standfast-background-loop"
 
 
 def test_context_variables_are_carried_over(app):
@@ -332,13 +332,13 @@ def test_what_finds_no_room_may_be_rejected(app, held):
 
 def test_what_finds_no_room_may_become_a_job(tmp_path, held):
     """The handle says so, and goes on as that of the job; with room it runs here."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=1, background_when_full="enqueue")
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=1, background_when_full="enqueue")
 
     @app.task
     def double(number: int) -> int:
         return 2 * number
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         assert app.background(double, 4).result(LONG) == 8
         app.background.options(when_full="wait")(held.thread)
         work = app.background(double, number=5)
@@ -360,7 +360,7 @@ def test_what_cannot_become_a_job_is_refused_with_room_too(app):
     @app.task
     def known(number: int) -> None: ...
 
-    other = Holdfast("memory://")
+    other = Standfast("memory://")
 
     @other.task
     def foreign(number: int) -> None: ...
@@ -375,7 +375,7 @@ def test_what_cannot_become_a_job_is_refused_with_room_too(app):
 
 def test_so_many_may_wait_and_no_more(app, held, monkeypatch):
     """A line without an end is a leak."""
-    monkeypatch.setattr("holdfast.background.works.MOST_WAITING", 3)
+    monkeypatch.setattr("standfast.background.works.MOST_WAITING", 3)
     for _ in range(5):
         app.background(held.thread)
     with pytest.raises(BackgroundFullError, match="3 pieces of work wait already"):
@@ -494,7 +494,7 @@ def test_a_task_runs_as_its_function_does(app):
 
     assert app.background(both, 1).result(LONG) == "WorkLife 1"
     assert app.background(acoro, 1).result(LONG) == 1
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         both.enqueue(number=2)
         assert [run.result for run in kit.drain()] == ["Context 2"]
 
@@ -503,13 +503,13 @@ def test_a_task_runs_as_its_function_does(app):
 def test_a_limit_that_is_none_is_refused(limit):
     """At the declaration of the app."""
     with pytest.raises(ConfigurationError, match="must be a whole number from 1 to 10,000"):
-        Holdfast("memory://", background_limit=limit)
+        Standfast("memory://", background_limit=limit)
 
 
 def test_a_word_for_full_that_is_none_is_refused(app):
     """As a setting and as an option."""
     with pytest.raises(ConfigurationError, match=r"background_when_full=drop .*must be wait, reject or enqueue"):
-        Holdfast("memory://", background_when_full="drop")
+        Standfast("memory://", background_when_full="drop")
     with pytest.raises(ConfigurationError, match="when_full must be 'wait', 'reject' or 'enqueue', not 'drop'"):
         app.background.options(when_full="drop")
     with pytest.raises(ConfigurationError, match="has no option 'full'; did you mean when_full"):

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime
 
-from holdfast.bench.game.evidence import Evidence, Held, Played, Run, Stint
-from holdfast.bench.game.machine import Machine
-from holdfast.bench.game.playing import Game
-from holdfast.bench.game.result import Report, make_figures
-from holdfast.bench.game.timetable import Mode
-from holdfast.bench.game.tournament import ALL, Tournament
-from holdfast.bench.game.workload import make_workload
-from holdfast.store.counted.journal import Call
+from standfast.bench.game.evidence import Evidence, Held, Played, Run, Stint
+from standfast.bench.game.machine import Machine
+from standfast.bench.game.playing import Game
+from standfast.bench.game.result import Report, make_figures
+from standfast.bench.game.timetable import Mode
+from standfast.bench.game.tournament import ALL, Tournament
+from standfast.bench.game.workload import make_workload
+from standfast.store.counted.journal import Call
 
 START = 1_700_000_000.0
 LOST = {"ours": 0.002, "naive": 5.0, "separate": 0.004, "lookahead": 0.06}

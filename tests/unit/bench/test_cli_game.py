@@ -5,15 +5,15 @@ from click.testing import CliRunner
 from game_world import evidence_of, tournament_of
 from msgspec.structs import replace
 
-from holdfast.bench.game.timetable import Mode
-from holdfast.cli.bench import exit_code, tell_report
-from holdfast.cli.main import cli
+from standfast.bench.game.timetable import Mode
+from standfast.cli.bench import exit_code, tell_report
+from standfast.cli.main import cli
 
-STRATEGY = "holdfast.bench.game.reference"
+STRATEGY = "standfast.bench.game.reference"
 
 
 def refused(*words):
-    result = CliRunner().invoke(cli, ["bench", "game", *words], prog_name="holdfast")
+    result = CliRunner().invoke(cli, ["bench", "game", *words], prog_name="standfast")
     assert result.exit_code == 2, result.output
     [line] = result.stderr.splitlines()
     return line
@@ -29,7 +29,7 @@ def refused(*words):
         (("--strategy", "luck"), "'luck' is not one of"),
         (("--strategy", "luck"), "and not MODULE:CLASS"),
         (("--strategy", "nowhere:Mine"), "there is no module 'nowhere': run from the folder that holds it"),
-        (("--strategy", "json:Mine"), "json has no class named 'Mine': derive a class from holdfast.bench"),
+        (("--strategy", "json:Mine"), "json has no class named 'Mine': derive a class from standfast.bench"),
         (
             ("--strategy", "all", "--strategy", "json:JSONDecoder"),
             "a class that is no strategy named 'JSONDecoder'",

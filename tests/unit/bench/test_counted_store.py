@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.job import ClaimRef, Ending, NewJob
-from holdfast.core.states import Move, State
-from holdfast.errors import ConfigurationError
-from holdfast.settings import load_settings
-from holdfast.store.counted.address import CountedUrl
-from holdfast.store.counted.journal import Journal, read_calls
-from holdfast.store.counted.kinds import KINDS
-from holdfast.store.open import absolute_url, check_url, open_backend, public_name, refuse_missing_store
-from holdfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
+from standfast.core.job import ClaimRef, Ending, NewJob
+from standfast.core.states import Move, State
+from standfast.errors import ConfigurationError
+from standfast.settings import load_settings
+from standfast.store.counted.address import CountedUrl
+from standfast.store.counted.journal import Journal, read_calls
+from standfast.store.counted.kinds import KINDS
+from standfast.store.open import absolute_url, check_url, open_backend, public_name, refuse_missing_store
+from standfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
 
 WORKER = "worker-1"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.bench.game.evidence import Evidence, Held, Played, Run, Stint
-from holdfast.bench.game.judging import judge
-from holdfast.bench.game.result import delays_of
+from standfast.bench.game.evidence import Evidence, Held, Played, Run, Stint
+from standfast.bench.game.judging import judge
+from standfast.bench.game.result import delays_of
 
 DUE = 1_000.0
 KILLED = Stint("1.1", started_at=900.0, ended_at=1_000.05, killed=True)

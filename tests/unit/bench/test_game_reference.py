@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from holdfast.bench.game.contender import Due
-from holdfast.bench.game.ledger import Ledger, read_runs
-from holdfast.bench.game.reference.strategies import STRATEGIES
-from holdfast.bench.game.reference.table import COMPLETED, CREATED, LOCKED, Table, read_table
-from holdfast.store.counted.journal import Journal, read_calls
+from standfast.bench.game.contender import Due
+from standfast.bench.game.ledger import Ledger, read_runs
+from standfast.bench.game.reference.strategies import STRATEGIES
+from standfast.bench.game.reference.table import COMPLETED, CREATED, LOCKED, Table, read_table
+from standfast.store.counted.journal import Journal, read_calls
 
 PATIENCE = 30.0
 

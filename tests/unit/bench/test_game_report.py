@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from game_world import evidence_of, tournament_of
 
-from holdfast.bench.game.report import prepare_board, prepare_report, write_board, write_report
-from holdfast.bench.game.report.rows import SECONDS_APART, STEPS, call_rows, job_rows, shares, spent
-from holdfast.bench.game.timetable import Mode
-from holdfast.errors import ConfigurationError
+from standfast.bench.game.report import prepare_board, prepare_report, write_board, write_report
+from standfast.bench.game.report.rows import SECONDS_APART, STEPS, call_rows, job_rows, shares, spent
+from standfast.bench.game.timetable import Mode
+from standfast.errors import ConfigurationError
 
 PNG = b"\x89PNG\r\n\x1a\n"
 LARGEST = 1_000_000
@@ -53,7 +53,7 @@ def test_the_pictures_are_pictures(folder):
 def test_the_page_names_scores_verdicts_and_files(folder):
     text = (folder / "README.md").read_text()
     assert "# The scheduling game: 5 instances, jobs over 600 s" in text
-    assert re.search(r"^\| Holdfast \| 6,600 \| 6,600 \| 66 \| 0 \| 0 \| 86\.\d\d \|", text, re.MULTILINE)
+    assert re.search(r"^\| Standfast \| 6,600 \| 6,600 \| 66 \| 0 \| 0 \| 86\.\d\d \|", text, re.MULTILINE)
     assert "✓ COST 6,600 ≤ 7,000" in text
     assert "Among those of WORKERS05: COST first of 9, EFFICIENT first of 9" in text
     assert "01 March 2026, 12:00 UTC" in text
@@ -79,7 +79,7 @@ def test_a_shorter_game_says_that_it_does_not_compare(tmp_path):
     write_report([tournament_of("ours", mode=Mode.KILL, duration=20.0)], tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "**This was not the game as published" in text
-    assert "of these killed | Holdfast 0" in text
+    assert "of these killed | Standfast 0" in text
     assert "published runs" not in text
 
 
@@ -118,10 +118,10 @@ class TestBoard:
         text = (board / "README.md").read_text()
         rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| 2026")]
         assert [(row[1], row[6], row[-2]) for row in rows] == [
-            ("Holdfast", "6,600", "4 of 87"),
+            ("Standfast", "6,600", "4 of 87"),
             ("mine:Mine", "13,200", "11 of 87"),
             ("naive polling", "30,000", "19 of 87"),
-            ("Holdfast", "6,600", "–"),
+            ("Standfast", "6,600", "–"),
         ]
         assert set(re.findall(r"\]\(([^)]+)\)", text)) == {"cost-efficiency.png", "game.xlsx"}
 
@@ -149,7 +149,7 @@ class TestRows:
 
     def test_a_job(self):
         assert next(job_rows(self.TOURNAMENT)) == (
-            "Holdfast",
+            "Standfast",
             0,
             30.0,
             pytest.approx(2.0, abs=0.01),
@@ -162,7 +162,7 @@ class TestRows:
         )
 
     def test_a_call(self):
-        assert next(call_rows(self.TOURNAMENT)) == ("Holdfast", "1.1", 0.0, "claim", 1.0, 5, None, 100, None)
+        assert next(call_rows(self.TOURNAMENT)) == ("Standfast", "1.1", 0.0, "claim", 1.0, 5, None, 100, None)
 
     def test_what_was_spent_by_when(self):
         points = spent(self.TOURNAMENT.evidence["ours"])

@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.bench.game.board import Place, Standing, published
-from holdfast.bench.game.judging import Judgement
-from holdfast.bench.game.scoring import Cost, Delays, count_cost, measure_delays
-from holdfast.bench.game.timetable import Mode
-from holdfast.bench.game.verdicts import give_verdicts, most_cost
-from holdfast.store.counted.journal import Call
+from standfast.bench.game.board import Place, Standing, published
+from standfast.bench.game.judging import Judgement
+from standfast.bench.game.scoring import Cost, Delays, count_cost, measure_delays
+from standfast.bench.game.timetable import Mode
+from standfast.bench.game.verdicts import give_verdicts, most_cost
+from standfast.store.counted.journal import Call
 
 
 def calls(verb, times=1, **how):

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.bench.game.rules import PREPARE
-from holdfast.bench.game.timetable import Mode, leaving, make_timetable
-from holdfast.bench.game.workload import LIVE_AHEAD, make_workload
+from standfast.bench.game.rules import PREPARE
+from standfast.bench.game.timetable import Mode, leaving, make_timetable
+from standfast.bench.game.workload import LIVE_AHEAD, make_workload
 
 SEEDS = range(20)
 

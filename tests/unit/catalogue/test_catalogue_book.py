@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.catalogue.book import FRESH_FOR, KEPT_FOR, other_signatures, publish, read_catalogue
-from holdfast.catalogue.entry import Bound, Catalogue, CatalogueView, GateEntry, Parameter, QueueEntry, TaskEntry
-from holdfast.core.record import Change, Kind
-from holdfast.store.errand import run_errand
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.verb import Verb
-from holdfast.testing import FakeClock
+from standfast.catalogue.book import FRESH_FOR, KEPT_FOR, other_signatures, publish, read_catalogue
+from standfast.catalogue.entry import Bound, Catalogue, CatalogueView, GateEntry, Parameter, QueueEntry, TaskEntry
+from standfast.core.record import Change, Kind
+from standfast.store.errand import run_errand
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.verb import Verb
+from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
 SHOP = Catalogue(
@@ -63,7 +63,7 @@ def test_what_is_there_costs_one_read(book: Book) -> None:
     assert book.view().releases == (SHOP,)
 
 
-@pytest.mark.parametrize("change", [{"tasks": ()}, {"holdfast": "0.2.0"}, {"queues": (QueueEntry("q"),)}])
+@pytest.mark.parametrize("change", [{"tasks": ()}, {"standfast": "0.2.0"}, {"queues": (QueueEntry("q"),)}])
 def test_what_is_new_is_written(book: Book, change: dict[str, object]) -> None:
     """Also under the same name of a release: code may change without anybody giving it another."""
     book.publish(SHOP)
@@ -97,7 +97,7 @@ def test_what_nobody_publishes_any_more_is_forgotten(book: Book) -> None:
     """By whoever publishes something new, of whatever app."""
     book.publish(SHOP)
     for old_by, left in ((KEPT_FOR, ["shop@1"]), (KEPT_FOR + timedelta(seconds=1), [])):
-        assert book.publish(later(SHOP, old_by, app="other", holdfast=f"1.{len(left)}"))
+        assert book.publish(later(SHOP, old_by, app="other", standfast=f"1.{len(left)}"))
         assert book.releases() == ["other@1", *left]
 
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from holdfast import Context, Every, Holdfast, Secret, Window, __version__
-from holdfast.catalogue.entry import Bound, Catalogue, Parameter, TaskEntry
-from holdfast.catalogue.publishing import LONGEST_DEFAULT, Publisher, backoff_words, catalogue_of
-from holdfast.catalogue.typewords import type_words
-from holdfast.core.backoff import Constant, Exponential, Linear
-from holdfast.settings import Loaded
+from standfast import Context, Every, Secret, Standfast, Window, __version__
+from standfast.catalogue.entry import Bound, Catalogue, Parameter, TaskEntry
+from standfast.catalogue.publishing import LONGEST_DEFAULT, Publisher, backoff_words, catalogue_of
+from standfast.catalogue.typewords import type_words
+from standfast.core.backoff import Constant, Exponential, Linear
+from standfast.settings import Loaded
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NIGHT = Window("03:00", "03:15", tz="UTC")
@@ -27,7 +27,7 @@ class Address:
 HOME, NOTHING = Address("x"), object()
 
 
-def published(app: Holdfast) -> Catalogue:
+def published(app: Standfast) -> Catalogue:
     """Return what an app publishes, as whoever reads the store gets it."""
     catalogue = catalogue_of(app, Loaded(app.settings, app.settings_from), WHO, NOW)
     read = msgspec.json.decode(msgspec.json.encode(catalogue), type=Catalogue)
@@ -35,15 +35,15 @@ def published(app: Holdfast) -> Catalogue:
     return catalogue
 
 
-def entry(app: Holdfast) -> TaskEntry:
+def entry(app: Standfast) -> TaskEntry:
     """Return what is published of the only task of an app."""
     [task] = published(app).tasks
     return task
 
 
-def shop(**settings: Any) -> Holdfast:
+def shop(**settings: Any) -> Standfast:
     """Return an app without tasks."""
-    return Holdfast("memory://", **settings)
+    return Standfast("memory://", **settings)
 
 
 def test_all_of_a_policy_is_told() -> None:
@@ -188,13 +188,13 @@ def test_queues_and_gates_are_told() -> None:
 
 def test_settings_are_told_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with where it comes from."""
-    monkeypatch.setenv("HOLDFAST_URL", "postgresql://shop:hunter2@db.example.com/shop?password=swordfish")
-    app = Holdfast(grace=5, name="shop", release="7")
+    monkeypatch.setenv("STANDFAST_URL", "postgresql://shop:hunter2@db.example.com/shop?password=swordfish")
+    app = Standfast(grace=5, name="shop", release="7")
     catalogue = published(app)
     settings = {each.name: each for each in catalogue.settings}
     assert settings.keys() == set(app.settings_from)
     assert (settings["grace"].value, settings["grace"].where) == (5.0, app.settings_from["grace"])
-    assert "HOLDFAST_URL" in settings["url"].where
+    assert "STANDFAST_URL" in settings["url"].where
     assert "db.example.com" in str(settings["url"].value)
     told = msgspec.json.encode(catalogue).decode()
     assert "hunter2" not in told
@@ -205,7 +205,7 @@ def test_a_release_is_known_by_its_app_and_its_name() -> None:
     """As the schedules that it declares are: without a name by its target, without a release by its schedules."""
     named = published(shop(name="shop", release="7"))
     assert (named.app, named.release, named.key) == ("shop", "7", "shop@7")
-    assert (named.published_at, named.host, named.holdfast) == (NOW, "web-01", __version__)
+    assert (named.published_at, named.host, named.standfast) == (NOW, "web-01", __version__)
     plain = published(shop())
     assert plain.app == "shop.jobs:app"
     assert plain.release.startswith("code-")

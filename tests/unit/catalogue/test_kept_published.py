@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.catalogue.book import KEPT_FOR, read_catalogue
-from holdfast.catalogue.entry import CatalogueView
-from holdfast.child import catalogued
-from holdfast.child.catalogued import AGAIN, TRY_AGAIN, keep_published
-from holdfast.errors import StoreUnavailableError
-from holdfast.settings import Loaded
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.verb import Verb
-from holdfast.testing.simulator.world import VirtualClock
+from standfast import Standfast
+from standfast.catalogue.book import KEPT_FOR, read_catalogue
+from standfast.catalogue.entry import CatalogueView
+from standfast.child import catalogued
+from standfast.child.catalogued import AGAIN, TRY_AGAIN, keep_published
+from standfast.errors import StoreUnavailableError
+from standfast.settings import Loaded
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.verb import Verb
+from standfast.testing.simulator.world import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -52,7 +52,7 @@ class Scene:
         self.clock = VirtualClock()
         self.store = Moody(self.clock)
         self.store.away = away
-        self.app = Holdfast("memory://", name="shop", release="1")
+        self.app = Standfast("memory://", name="shop", release="1")
         self.app.task(name="mail")(lambda: None)
         self.publishing = asyncio.ensure_future(self.publish())
 

@@ -6,8 +6,8 @@ from itertools import count
 from textwrap import dedent
 from uuid import uuid4
 
-from holdfast.core.record import Change, Kind
-from holdfast.schedule.plan import Plan, Template, encode_plan, read_schedule
+from standfast.core.record import Change, Kind
+from standfast.schedule.plan import Plan, Template, encode_plan, read_schedule
 
 _NUMBERS = count()
 
@@ -15,9 +15,9 @@ APP = """
     from datetime import date
     from typing import Annotated
 
-    from holdfast import Context, Cron, Holdfast, Secret
+    from standfast import Context, Cron, Standfast, Secret
 
-    app = Holdfast("{url}")
+    app = Standfast("{url}")
 
     @app.task(queue="reports", max_attempts=2, schedule=Cron("0 2 * * *"){more})
     def report(ctx: Context, day: date = date(2026, 1, 1), token: Annotated[str, Secret] = "") -> None: ...

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from holdfast.cli.main import cli
-from holdfast.core.job import Ending, Failure, NewJob, Progress
-from holdfast.core.states import Move, State
-from holdfast.ids import new_job_id
-from holdfast.settings import load_settings
-from holdfast.store.open import open_backend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.cli.main import cli
+from standfast.core.job import Ending, Failure, NewJob, Progress
+from standfast.core.states import Move, State
+from standfast.ids import new_job_id
+from standfast.settings import load_settings
+from standfast.store.open import open_backend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
 
 WORKER = "a1b2c3d4e5f60718"
 SMTP = Failure(
@@ -101,7 +101,7 @@ class World:
 
 
 def bare(*args, **how):
-    return CliRunner().invoke(cli, args, prog_name="holdfast", **how)
+    return CliRunner().invoke(cli, args, prog_name="standfast", **how)
 
 
 def answer(result):
@@ -113,7 +113,7 @@ def assert_refused(result, code, words):
     """One line on stderr with the reason, nothing on stdout, and the exit code that goes with it."""
     assert result.exit_code == code
     assert result.stdout == ""
-    assert re.fullmatch(r"holdfast: [^\n]+\n", result.stderr)
+    assert re.fullmatch(r"standfast: [^\n]+\n", result.stderr)
     assert words in result.stderr
 
 

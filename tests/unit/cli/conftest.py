@@ -4,7 +4,7 @@ import pytest
 from cli_world import World
 from click.testing import CliRunner
 
-from holdfast.cli.main import cli
+from standfast.cli.main import cli
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def tmp_path(quick_path):
 @pytest.fixture(autouse=True)
 def no_surroundings(monkeypatch, tmp_path):
     """Neither the caller's environment nor a database in the directory plays a part."""
-    for name in ("HOLDFAST_URL", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+    for name in ("STANDFAST_URL", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -29,10 +29,10 @@ def world(tmp_path):
 
 
 @pytest.fixture
-def holdfast(world):
+def standfast(world):
     """Run a command on the world's store."""
 
     def run(*args, **how):
-        return CliRunner().invoke(cli, [*args, "--url", world.url], prog_name="holdfast", **how)
+        return CliRunner().invoke(cli, [*args, "--url", world.url], prog_name="standfast", **how)
 
     return run

@@ -1,4 +1,4 @@
-"""`holdfast alerts` about a store: what fires, what was told, rules; silences, acknowledgements, changed rules."""
+"""`standfast alerts` about a store: what fires, what was told, rules; silences, acknowledgements, changed rules."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,20 +9,20 @@ from msgspec.structs import replace
 
 import alert_notices as notices
 from alert_rounds import EVERYTHING
-from holdfast.alerts.board import change_board
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.alerts.delivery import QUEUE, delivery_jobs
-from holdfast.alerts.keeper import Keeper
-from holdfast.alerts.scout import Here
-from holdfast.alerts.watching import Watching
-from holdfast.clock import SystemClock
-from holdfast.core.alert import AlertRule, Check, Notice, Silence
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Ending
-from holdfast.core.states import Move
-from holdfast.schedule.window import Window
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.protocol import ClaimRequest
+from standfast.alerts.board import change_board
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.alerts.delivery import QUEUE, delivery_jobs
+from standfast.alerts.keeper import Keeper
+from standfast.alerts.scout import Here
+from standfast.alerts.watching import Watching
+from standfast.clock import SystemClock
+from standfast.core.alert import AlertRule, Check, Notice, Silence
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Ending
+from standfast.core.states import Move
+from standfast.schedule.window import Window
+from standfast.store.errand import Errand, run_errand
+from standfast.store.protocol import ClaimRequest
 
 OLD = AlertRule(name="old mail", check=Check.QUEUE_AGE, above=60)
 DESK = AlertRule(name="for the desk", check=Check.QUEUE_AGE, above=3600, channels=("desk", "wall"), repeat=None)
@@ -43,20 +43,20 @@ def told(world):
 
 
 @pytest.mark.usefixtures("told")
-def test_what_fires_and_what_was_told_is_listed(holdfast):
-    [alert] = answer(holdfast("alerts", "list", "--json"))["alerts"]
+def test_what_fires_and_what_was_told_is_listed(standfast):
+    [alert] = answer(standfast("alerts", "list", "--json"))["alerts"]
     assert (alert["rule"], alert["state"], alert["subject"]) == ("old mail", "firing", "mail")
-    assert "queue mail: its oldest due job waits for" in holdfast("alerts", "list").stdout
-    [notice] = answer(holdfast("alerts", "history", "--json"))
+    assert "queue mail: its oldest due job waits for" in standfast("alerts", "list").stdout
+    [notice] = answer(standfast("alerts", "history", "--json"))
     assert (notice["rule"], notice["kind"]) == ("old mail", "firing")
-    assert "firing" in holdfast("alerts", "history").stdout
+    assert "firing" in standfast("alerts", "history").stdout
 
 
-def test_what_did_not_reach_people_is_said(holdfast, told):
+def test_what_did_not_reach_people_is_said(standfast, told):
     """For good, or not yet; what has arrived is not spoken of."""
-    [notice] = answer(holdfast("alerts", "history", "--json"))
+    [notice] = answer(standfast("alerts", "history", "--json"))
     assert notice["undelivered"] == []
-    assert "NOT DELIVERED" not in holdfast("alerts", "history").stdout
+    assert "NOT DELIVERED" not in standfast("alerts", "history").stdout
     made = msgspec.convert({**notice, "undelivered": None}, Notice)
     for channel, move in (("ops", Move.DIE), ("chat", Move.COMPLETE)):
         [job] = delivery_jobs(made, [channel])
@@ -65,36 +65,36 @@ def test_what_did_not_reach_people_is_said(holdfast, told):
         [claim] = told.do(told.verbs.claim(ClaimRequest(WORKER, told.calls, 1, queues=(QUEUE,)))).jobs
         told.do(told.verbs.finish(WORKER, [Ending(claim.ref, move, started_at=datetime.now(UTC))]))
     told.do(told.verbs.enqueue(delivery_jobs(made, ["post"])))
-    [notice] = answer(holdfast("alerts", "history", "--json"))
+    [notice] = answer(standfast("alerts", "history", "--json"))
     assert {(each["channel"], each["state"]) for each in notice["undelivered"]} == {
         ("ops", "dead"),
         ("post", "ready"),
     }
-    shown = holdfast("alerts", "history").stdout
+    shown = standfast("alerts", "history").stdout
     assert "ops (dead)" in shown
     assert "post (not yet)" in shown
 
 
 @pytest.mark.usefixtures("world")
-def test_nothing_is_said_in_words(holdfast):
-    assert "No alert fires." in holdfast("alerts", "list").stdout
-    assert "No alert." in holdfast("alerts", "list", "--all").stdout
-    assert "Nobody was told" in holdfast("alerts", "history").stdout
-    assert "No worker has told" in holdfast("alerts", "rules").stdout
+def test_nothing_is_said_in_words(standfast):
+    assert "No alert fires." in standfast("alerts", "list").stdout
+    assert "No alert." in standfast("alerts", "list", "--all").stdout
+    assert "Nobody was told" in standfast("alerts", "history").stdout
+    assert "No worker has told" in standfast("alerts", "rules").stdout
 
 
-def test_it_is_said_whether_anybody_looks(holdfast, told):
+def test_it_is_said_whether_anybody_looks(standfast, told):
     words = "No worker lives, so nobody looks for trouble"
-    assert words not in holdfast("alerts", "list").stdout
-    assert answer(holdfast("alerts", "list", "--json"))["watched"]
+    assert words not in standfast("alerts", "list").stdout
+    assert answer(standfast("alerts", "list", "--json"))["watched"]
     told.do(told.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
-    assert words in holdfast("alerts", "list").stdout
-    assert not answer(holdfast("alerts", "list", "--json"))["watched"]
-    assert words in holdfast("alerts", "rules").stdout
+    assert words in standfast("alerts", "list").stdout
+    assert not answer(standfast("alerts", "list", "--json"))["watched"]
+    assert words in standfast("alerts", "rules").stdout
 
 
 @pytest.mark.parametrize(("age", "watched"), [(timedelta(), True), (timedelta(hours=2), False)])
-def test_workers_that_have_not_told_their_rules_lately_do_not_look(holdfast, told, age, watched):
+def test_workers_that_have_not_told_their_rules_lately_do_not_look(standfast, told, age, watched):
     """They are told again each hour. What was told before alerts were switched off is shown as what it is."""
     words = "Workers live, but none has told its rules lately, so nobody looks for trouble"
 
@@ -102,48 +102,48 @@ def test_workers_that_have_not_told_their_rules_lately_do_not_look(holdfast, tol
         return replace(board, apps={app: replace(said, at=said.at - age) for app, said in board.apps.items()}), None
 
     run_errand(told.do, Errand(change_board(told.verbs, older)))
-    assert answer(holdfast("alerts", "list", "--json"))["watched"] is watched
+    assert answer(standfast("alerts", "list", "--json"))["watched"] is watched
     for command in ("list", "rules"):
-        assert (words in " ".join(holdfast("alerts", command).stdout.split())) is not watched
+        assert (words in " ".join(standfast("alerts", command).stdout.split())) is not watched
 
 
 @pytest.mark.usefixtures("world")
-def test_where_no_app_tells_its_rules_nobody_looks(holdfast):
+def test_where_no_app_tells_its_rules_nobody_looks(standfast):
     """As where the only app has alerts switched off, and has withdrawn what it told before."""
-    assert not answer(holdfast("alerts", "list", "--json"))["watched"]
-    assert "Workers live, but none has told its rules" in holdfast("alerts", "list").stdout
-    assert "unless alerts are switched off" in holdfast("alerts", "rules").stdout
+    assert not answer(standfast("alerts", "list", "--json"))["watched"]
+    assert "Workers live, but none has told its rules" in standfast("alerts", "list").stdout
+    assert "unless alerts are switched off" in standfast("alerts", "rules").stdout
 
 
-def test_what_quiet_hours_hold_back_is_marked(holdfast, world):
+def test_what_quiet_hours_hold_back_is_marked(standfast, world):
     world.enqueue(run_at=datetime.now(UTC) - timedelta(seconds=200))
     look(world, quiet_hours=(Window("00:00", "12:00"), Window("12:00", "24:00")))
-    assert "firing, not told yet: quiet hours until " in holdfast("alerts", "list").stdout
+    assert "firing, not told yet: quiet hours until " in standfast("alerts", "list").stdout
     look(world)
-    assert "not told yet" not in holdfast("alerts", "list").stdout
+    assert "not told yet" not in standfast("alerts", "list").stdout
 
 
-def test_an_alert_is_known_and_a_rule_is_silent_for_a_while(holdfast, told):
-    [alert] = answer(holdfast("alerts", "list", "--json"))["alerts"]
-    known = answer(holdfast("alerts", "ack", alert["id"][-8:], "--json"))
+def test_an_alert_is_known_and_a_rule_is_silent_for_a_while(standfast, told):
+    [alert] = answer(standfast("alerts", "list", "--json"))["alerts"]
+    known = answer(standfast("alerts", "ack", alert["id"][-8:], "--json"))
     assert known["acknowledged_by"]
-    assert "acknowledged" in holdfast("alerts", "list").stdout
-    assert "acknowledged_by" not in answer(holdfast("alerts", "unack", alert["id"][-8:], "--json"))
-    assert "acknowledged" not in holdfast("alerts", "list").stdout
-    silence = answer(holdfast("alerts", "silence", "old mail", "--for", "2h", "--why", "known", "--json"))
+    assert "acknowledged" in standfast("alerts", "list").stdout
+    assert "acknowledged_by" not in answer(standfast("alerts", "unack", alert["id"][-8:], "--json"))
+    assert "acknowledged" not in standfast("alerts", "list").stdout
+    silence = answer(standfast("alerts", "silence", "old mail", "--for", "2h", "--why", "known", "--json"))
     look(told)
-    shown = holdfast("alerts", "list").stdout
+    shown = standfast("alerts", "list").stdout
     assert "firing, silenced" in shown
     assert "known" in shown
-    assert "has ended" in holdfast("alerts", "unsilence", silence["id"][-6:]).stdout
-    assert answer(holdfast("alerts", "list", "--json"))["silences"] == []
+    assert "has ended" in standfast("alerts", "unsilence", silence["id"][-6:]).stdout
+    assert answer(standfast("alerts", "list", "--json"))["silences"] == []
 
 
-def test_the_end_of_an_id_that_two_silences_have_ends_neither(holdfast, told):
+def test_the_end_of_an_id_that_two_silences_have_ends_neither(standfast, told):
     silences = tuple(Silence(id=f"{name}77", until=datetime.now(UTC) + timedelta(hours=1)) for name in "ab")
     run_errand(told.do, Errand(change_board(told.verbs, lambda board: (replace(board, silences=silences), None))))
-    assert_refused(holdfast("alerts", "unsilence", "77"), 1, "2 silences have an id that ends in '77'")
-    assert len(answer(holdfast("alerts", "list", "--json"))["silences"]) == 2
+    assert_refused(standfast("alerts", "unsilence", "77"), 1, "2 silences have an id that ends in '77'")
+    assert len(answer(standfast("alerts", "list", "--json"))["silences"]) == 2
 
 
 class _Ahead(SystemClock):
@@ -154,42 +154,42 @@ class _Ahead(SystemClock):
 
 
 @pytest.mark.usefixtures("told")
-def test_times_are_told_by_the_clock_of_the_store(holdfast, monkeypatch):
+def test_times_are_told_by_the_clock_of_the_store(standfast, monkeypatch):
     """It is the one that alerts, silences and notices go by."""
-    monkeypatch.setattr("holdfast.store.open.SystemClock", _Ahead)
+    monkeypatch.setattr("standfast.store.open.SystemClock", _Ahead)
     monkeypatch.setenv("COLUMNS", "200")
-    assert "(in 2 h)" in holdfast("alerts", "silence", "old mail", "--for", "2h").stdout
-    listed = holdfast("alerts", "list").stdout
+    assert "(in 2 h)" in standfast("alerts", "silence", "old mail", "--for", "2h").stdout
+    listed = standfast("alerts", "list").stdout
     assert "(10 h ago)" in listed
     assert "(in 2 h)" in listed
-    assert "(10 h ago)" in holdfast("alerts", "history").stdout
+    assert "(10 h ago)" in standfast("alerts", "history").stdout
 
 
-def test_a_rule_is_changed_for_the_whole_fleet_and_reset(holdfast, told):
-    assert "above 10 min" in holdfast("alerts", "set", "old mail", "--above", "10m").stdout
-    rules = {rule["name"]: rule for rule in answer(holdfast("alerts", "rules", "--json"))}
+def test_a_rule_is_changed_for_the_whole_fleet_and_reset(standfast, told):
+    assert "above 10 min" in standfast("alerts", "set", "old mail", "--above", "10m").stdout
+    rules = {rule["name"]: rule for rule in answer(standfast("alerts", "rules", "--json"))}
     assert (rules["old mail"]["above"], rules["old mail"]["changed"]) == (600.0, True)
     look(told)
-    assert answer(holdfast("alerts", "list", "--json"))["alerts"] == []
-    assert "does not count" in holdfast("alerts", "set", "failure_rate", "--above", "80%", "--off").stdout
-    assert "no, changed" in holdfast("alerts", "rules").stdout
-    assert "as its app declares" in holdfast("alerts", "set", "old mail", "--reset").stdout
+    assert answer(standfast("alerts", "list", "--json"))["alerts"] == []
+    assert "does not count" in standfast("alerts", "set", "failure_rate", "--above", "80%", "--off").stdout
+    assert "no, changed" in standfast("alerts", "rules").stdout
+    assert "as its app declares" in standfast("alerts", "set", "old mail", "--reset").stdout
     look(told)
-    assert len(answer(holdfast("alerts", "list", "--json"))["alerts"]) == 1
+    assert len(answer(standfast("alerts", "list", "--json"))["alerts"]) == 1
 
 
 @pytest.mark.usefixtures("told")
-def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monkeypatch):
+def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(standfast, monkeypatch):
     """What is not said stays as it is."""
     words = ("--over", "15m", "--hold", "0", "--cool-down", "1h", "--severity", "critical")
-    said = holdfast("alerts", "set", "failure_rate", *words).stdout
+    said = standfast("alerts", "set", "failure_rate", *words).stdout
     assert said == "Rule failure_rate counts, above 50%, over 15 min, hold none, cool-down 1 h, as critical.\n"
-    rules = {rule["name"]: rule for rule in answer(holdfast("alerts", "rules", "--json"))}
+    rules = {rule["name"]: rule for rule in answer(standfast("alerts", "rules", "--json"))}
     changed = rules["failure_rate"]
     assert [changed[name] for name in ("over", "hold", "cool_down", "severity")] == [900, 0, 3600, "critical"]
     assert (changed["enabled"], changed["above"], changed["changed"]) == (True, 0.5, True)
     monkeypatch.setenv("COLUMNS", "200")
-    lines = {line.split("  ")[0]: line.split() for line in holdfast("alerts", "rules").stdout.splitlines()}
+    lines = {line.split("  ")[0]: line.split() for line in standfast("alerts", "rules").stdout.splitlines()}
     assert lines["RULE"][-3:] == ["HOLD", "COOL-DOWN", "REPEAT"]
     assert lines["failure_rate"][-5:] == ["none", "1", "h", "4", "h"]
     assert lines["disk_full"][-2:] == ["1", "d"]
@@ -234,11 +234,11 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         (("set", "old mail", "--cooldown", "1m"), 2, "Did you mean '--cool-down'? (see"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(holdfast, command, code, words):
-    assert_refused(holdfast("alerts", *command), code, words)
+def test_what_cannot_be_is_refused_in_a_line(standfast, command, code, words):
+    assert_refused(standfast("alerts", *command), code, words)
 
 
-def test_what_is_on_the_board_cannot_drive_the_terminal(holdfast, world):
+def test_what_is_on_the_board_cannot_drive_the_terminal(standfast, world):
     """Whoever writes to the store may have written anything, also as an id or a name."""
     evil = "\x1b[2J\x1b]0;owned\x07"
     alert = notices.alert(id=f"a{evil}9", rule=evil, says=evil, subject=evil, acknowledged_by=evil)
@@ -255,26 +255,26 @@ def test_what_is_on_the_board_cannot_drive_the_terminal(holdfast, world):
         ("unack", "9", "is known to nobody"),
         ("unsilence", silence.id, "has ended"),
     ):
-        printed = holdfast("alerts", *command).output
+        printed = standfast("alerts", *command).output
         assert words in printed
         assert printed.replace("\n", "").isprintable(), command
 
 
 @pytest.mark.usefixtures("told")
-def test_a_silence_about_one_subject_says_so(holdfast):
-    said = holdfast("alerts", "silence", "old mail", "--for", "1h", "--subject", "mail").stdout
+def test_a_silence_about_one_subject_says_so(standfast):
+    said = standfast("alerts", "silence", "old mail", "--for", "1h", "--subject", "mail").stdout
     assert said.startswith("Nobody is told of old mail about mail until ")
-    assert holdfast("alerts", "silence", "old mail", "--for", "1h").stdout.startswith(
+    assert standfast("alerts", "silence", "old mail", "--for", "1h").stdout.startswith(
         "Nobody is told of old mail until "
     )
 
 
 @pytest.mark.usefixtures("told")
-def test_a_silence_about_a_subject_needs_no_rule(holdfast):
+def test_a_silence_about_a_subject_needs_no_rule(standfast):
     """Nobody is told of anything about it."""
-    silence = answer(holdfast("alerts", "silence", "--for", "1h", "--subject", "mail", "--json"))
+    silence = answer(standfast("alerts", "silence", "--for", "1h", "--subject", "mail", "--json"))
     assert (silence["subject"], silence.get("rule")) == ("mail", None)
-    said = holdfast("alerts", "silence", "--for", "1h", "--subject", "mail")
+    said = standfast("alerts", "silence", "--for", "1h", "--subject", "mail")
     assert said.stdout.startswith("Nobody is told of anything about mail until ")
     assert said.stderr == ""
 
@@ -290,28 +290,28 @@ def test_a_silence_about_a_subject_needs_no_rule(holdfast):
         (("disk_full", "--subject", "/srv/disk"), ""),
     ],
 )
-def test_a_subject_that_nothing_has_is_warned_of(holdfast, words, warned):
+def test_a_subject_that_nothing_has_is_warned_of(standfast, words, warned):
     """It may come yet, so the silence is made; hosts and places are in no store."""
-    said = holdfast("alerts", "silence", *words, "--for", "1h")
+    said = standfast("alerts", "silence", *words, "--for", "1h")
     assert said.exit_code == 0
-    assert said.stderr.startswith("holdfast: warning: no queue, task, ") if warned else said.stderr == ""
+    assert said.stderr.startswith("standfast: warning: no queue, task, ") if warned else said.stderr == ""
     assert warned in said.stderr
     assert said.stdout.startswith("Nobody is told of ")
 
 
 @pytest.mark.usefixtures("world")
-def test_before_workers_told_their_rules_a_slip_is_a_slip_all_the_same(holdfast):
+def test_before_workers_told_their_rules_a_slip_is_a_slip_all_the_same(standfast):
     """Those that count from the start are known; how an app may have changed them is not."""
-    assert "Nobody is told" in holdfast("alerts", "silence", "queue_age", "--for", "2h").stdout
-    slip = holdfast("alerts", "silence", "quue_agee", "--for", "2h")
+    assert "Nobody is told" in standfast("alerts", "silence", "queue_age", "--for", "2h").stdout
+    slip = standfast("alerts", "silence", "quue_agee", "--for", "2h")
     assert_refused(slip, 2, "did you mean queue_age? (no worker has told its rules yet")
-    assert_refused(holdfast("alerts", "set", "queue_age", "--off"), 2, "no worker has told its rules yet")
+    assert_refused(standfast("alerts", "set", "queue_age", "--off"), 2, "no worker has told its rules yet")
 
 
 @pytest.mark.usefixtures("told")
-def test_rules_are_listed_with_whom_they_tell(holdfast, monkeypatch):
+def test_rules_are_listed_with_whom_they_tell(standfast, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-    lines = {line.split("  ")[0]: line for line in holdfast("alerts", "rules").stdout.splitlines()}
+    lines = {line.split("  ")[0]: line for line in standfast("alerts", "rules").stdout.splitlines()}
     assert "TELLS" in lines["RULE"]
     assert " desk, wall " in lines["for the desk"]
     assert " all " in lines["old mail"]

@@ -1,4 +1,4 @@
-"""`holdfast alerts add` and `remove`, and what else `set` changes: channels, repeats, how many are enough."""
+"""`standfast alerts add` and `remove`, and what else `set` changes: channels, repeats, how many are enough."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,12 +6,12 @@ import pytest
 from cli_world import answer, assert_refused
 
 from alert_rounds import EVERYTHING, OPS
-from holdfast.alerts.channel import CommandChannel
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.alerts.keeper import Keeper
-from holdfast.alerts.scout import Here
-from holdfast.alerts.watching import Watching
-from holdfast.store.errand import run_errand
+from standfast.alerts.channel import CommandChannel
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.alerts.keeper import Keeper
+from standfast.alerts.scout import Here
+from standfast.alerts.watching import Watching
+from standfast.store.errand import run_errand
 
 PAGER = CommandChannel(name="pager", command=("true",))
 WAITS = ("add", "mail waits", "--check", "queue_age", "--queue", "mail", "--above", "1m")
@@ -31,29 +31,29 @@ def told(world):
     return world
 
 
-def rules(holdfast):
-    return {rule["name"]: rule for rule in answer(holdfast("alerts", "rules", "--json"))}
+def rules(standfast):
+    return {rule["name"]: rule for rule in answer(standfast("alerts", "rules", "--json"))}
 
 
-def firing(holdfast):
-    return [alert["rule"] for alert in answer(holdfast("alerts", "list", "--json"))["alerts"]]
+def firing(standfast):
+    return [alert["rule"] for alert in answer(standfast("alerts", "list", "--json"))["alerts"]]
 
 
-def test_a_rule_is_added_listed_changed_silenced_and_removed(holdfast, told, monkeypatch):
+def test_a_rule_is_added_listed_changed_silenced_and_removed(standfast, told, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    assert holdfast("alerts", *WAITS).stdout == "Rule mail waits counts, above 1 min.\n"
+    assert standfast("alerts", *WAITS).stdout == "Rule mail waits counts, above 1 min.\n"
     look(told)
-    assert firing(holdfast) == ["mail waits"]
-    assert (rules(holdfast)["mail waits"]["added"], rules(holdfast)["queue_age"]["added"]) == (True, False)
-    assert "yes, added" in holdfast("alerts", "rules").stdout
-    changed = answer(holdfast("alerts", "set", "mail waits", "--above", "10m", "--json"))
+    assert firing(standfast) == ["mail waits"]
+    assert (rules(standfast)["mail waits"]["added"], rules(standfast)["queue_age"]["added"]) == (True, False)
+    assert "yes, added" in standfast("alerts", "rules").stdout
+    changed = answer(standfast("alerts", "set", "mail waits", "--above", "10m", "--json"))
     assert (changed["above"], changed["added"], changed["changed"]) == (600.0, True, False)
-    assert "Nobody is told of mail waits" in holdfast("alerts", "silence", "mail waits", "--for", "1h").stdout
+    assert "Nobody is told of mail waits" in standfast("alerts", "silence", "mail waits", "--for", "1h").stdout
     look(told)
-    assert firing(holdfast) == []
-    assert holdfast("alerts", "remove", "mail waits").stdout == "Rule mail waits is removed.\n"
-    assert "mail waits" not in rules(holdfast)
-    assert_refused(holdfast("alerts", "remove", "mail waits"), 2, "no rule is named 'mail waits'")
+    assert firing(standfast) == []
+    assert standfast("alerts", "remove", "mail waits").stdout == "Rule mail waits is removed.\n"
+    assert "mail waits" not in rules(standfast)
+    assert_refused(standfast("alerts", "remove", "mail waits"), 2, "no rule is named 'mail waits'")
 
 
 @pytest.mark.usefixtures("told")
@@ -69,64 +69,64 @@ def test_a_rule_is_added_listed_changed_silenced_and_removed(holdfast, told, mon
         (("--check", "failure_rate", "--task", "send_email"), None),
     ],
 )
-def test_a_rule_about_a_name_that_nothing_has_is_added_with_a_warning(holdfast, about, warned):
-    added = holdfast("alerts", "add", "slow", *about, "--above", "50%" if "--task" in about else "5m")
+def test_a_rule_about_a_name_that_nothing_has_is_added_with_a_warning(standfast, about, warned):
+    added = standfast("alerts", "add", "slow", *about, "--above", "50%" if "--task" in about else "5m")
     assert added.exit_code == 0
-    assert added.stderr == ("" if warned is None else f"holdfast: warning: {warned}\n")
+    assert added.stderr == ("" if warned is None else f"standfast: warning: {warned}\n")
 
 
 @pytest.mark.usefixtures("told")
-def test_all_of_a_rule_can_be_said_as_it_is_added(holdfast):
+def test_all_of_a_rule_can_be_said_as_it_is_added(standfast):
     words = (
         *("--check", "failure_rate", "--task", "send", "--queue", "mail", "--above", "20%", "--over", "15m"),
         *("--at-least", "50", "--hold", "2m", "--severity", "critical", "--channel", "ops", "--channel", "pager"),
         *("--cool-down", "0", "--repeat", "never"),
     )
-    said = holdfast("alerts", "add", "mail fails", *words)
+    said = standfast("alerts", "add", "mail fails", *words)
     assert said.stdout == (
         "Rule mail fails counts, above 20%, over 15 min, hold 2 min, cool-down none, repeat never, of 50 at least,"
         " as critical, told by ops, pager.\n"
     )
-    assert rules(holdfast)["mail fails"] == {
+    assert rules(standfast)["mail fails"] == {
         "name": "mail fails", "check": "failure_rate", "above": 0.2, "over": 900.0, "at_least": 50, "queue": "mail",
         "task": "send", "schedule": None, "hold": 120.0, "severity": "critical", "channels": ["ops", "pager"],
         "cool_down": 0.0, "repeat": None, "enabled": True, "changed": False, "added": True,
     }  # fmt: skip
-    removed = answer(holdfast("alerts", "remove", "mail fails", "--json"))
+    removed = answer(standfast("alerts", "remove", "mail fails", "--json"))
     assert (removed["name"], removed["above"]) == ("mail fails", 0.2)
 
 
 @pytest.mark.usefixtures("world")
-def test_before_workers_have_told_theirs_rules_are_added_and_removed(holdfast):
+def test_before_workers_have_told_theirs_rules_are_added_and_removed(standfast):
     """Those that count from the start are known all the same."""
-    assert answer(holdfast("alerts", *WAITS, "--json"))["added"]
-    assert "Nobody is told" in holdfast("alerts", "silence", "mail waits", "--for", "2h").stdout
-    taken = holdfast("alerts", "add", "queue_age", "--check", "queue_age", "--above", "1m")
+    assert answer(standfast("alerts", *WAITS, "--json"))["added"]
+    assert "Nobody is told" in standfast("alerts", "silence", "mail waits", "--for", "2h").stdout
+    taken = standfast("alerts", "add", "queue_age", "--check", "queue_age", "--above", "1m")
     assert_refused(taken, 2, "there is a rule 'queue_age' already")
-    assert "is removed" in holdfast("alerts", "remove", "mail waits").stdout
+    assert "is removed" in standfast("alerts", "remove", "mail waits").stdout
 
 
 @pytest.mark.usefixtures("told")
-def test_channels_repeats_and_how_many_are_enough_are_changed_and_reset(holdfast):
+def test_channels_repeats_and_how_many_are_enough_are_changed_and_reset(standfast):
     words = ("--channel", "pager", "--repeat", "1h", "--at-least", "30")
-    said = holdfast("alerts", "set", "failure_rate", *words).stdout
+    said = standfast("alerts", "set", "failure_rate", *words).stdout
     assert said == "Rule failure_rate counts, above 50%, repeat 1 h, of 30 at least, told by pager.\n"
-    rule = rules(holdfast)["failure_rate"]
+    rule = rules(standfast)["failure_rate"]
     assert (rule["channels"], rule["repeat"], rule["at_least"], rule["changed"]) == (["pager"], 3600.0, 30, True)
-    assert "repeat never" in holdfast("alerts", "set", "failure_rate", "--repeat", "never").stdout
-    assert "told by every channel" in holdfast("alerts", "set", "failure_rate", "--every-channel").stdout
-    rule = rules(holdfast)["failure_rate"]
+    assert "repeat never" in standfast("alerts", "set", "failure_rate", "--repeat", "never").stdout
+    assert "told by every channel" in standfast("alerts", "set", "failure_rate", "--every-channel").stdout
+    rule = rules(standfast)["failure_rate"]
     assert (rule["channels"], rule["repeat"], rule["at_least"]) == (None, None, 30)
-    holdfast("alerts", "set", "failure_rate", "--reset")
-    rule = rules(holdfast)["failure_rate"]
+    standfast("alerts", "set", "failure_rate", "--reset")
+    rule = rules(standfast)["failure_rate"]
     assert (rule["repeat"], rule["at_least"], rule["changed"]) == (14400.0, 10, False)
 
 
 @pytest.mark.usefixtures("told")
-def test_a_rule_that_is_like_that_already_is_not_changed(holdfast):
+def test_a_rule_that_is_like_that_already_is_not_changed(standfast):
     """It stays as its app declares it, also by a later release."""
-    assert not answer(holdfast("alerts", "set", "queue_age", "--above", "5m", "--json"))["changed"]
-    assert not rules(holdfast)["queue_age"]["changed"]
+    assert not answer(standfast("alerts", "set", "queue_age", "--above", "5m", "--json"))["changed"]
+    assert not rules(standfast)["queue_age"]["changed"]
 
 
 @pytest.mark.usefixtures("told")
@@ -156,12 +156,12 @@ def test_a_rule_that_is_like_that_already_is_not_changed(holdfast):
         (("set", "queue_age", "--every-channel", "--reset"), "say what to change"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(holdfast, command, words):
-    assert_refused(holdfast("alerts", *command), 2, words)
+def test_what_cannot_be_is_refused_in_a_line(standfast, command, words):
+    assert_refused(standfast("alerts", *command), 2, words)
 
 
 @pytest.mark.usefixtures("told")
-def test_a_rule_that_was_added_cannot_be_reset(holdfast):
+def test_a_rule_that_was_added_cannot_be_reset(standfast):
     """There is nothing that it was before."""
-    holdfast("alerts", *WAITS)
-    assert_refused(holdfast("alerts", "set", "mail waits", "--reset"), 2, "change it, or remove it")
+    standfast("alerts", *WAITS)
+    assert_refused(standfast("alerts", "set", "mail waits", "--reset"), 2, "change it, or remove it")

@@ -1,4 +1,4 @@
-"""`holdfast alerts test`: a test goes through the channels, and whether it went is told."""
+"""`standfast alerts test`: a test goes through the channels, and whether it went is told."""
 
 import importlib
 import json
@@ -9,8 +9,8 @@ import pytest
 from alert_receivers import hook
 
 APP = """
-from holdfast import CommandChannel, Holdfast, WebhookChannel
-app = Holdfast()
+from standfast import CommandChannel, Standfast, WebhookChannel
+app = Standfast()
 app.alerts(channels=[
     WebhookChannel(name="ops", url="{url}/hush", secret="a-secret-of-the-receiver"),
     CommandChannel(name="sms", command=("{python}", "-c", "{code}")),
@@ -36,13 +36,13 @@ def declared(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_each_channel_is_tried(holdfast, declared):
+def test_each_channel_is_tried(standfast, declared):
     with hook(204) as receiver:
         target = declared(receiver.url, "pass")
-        answer = holdfast("alerts", "test", target)
+        answer = standfast("alerts", "test", target)
         assert answer.exit_code == 0, answer.output
         assert answer.output.count("sent") == 2
-        assert json.loads(holdfast("alerts", "test", "sms", target, "--json").output) == [
+        assert json.loads(standfast("alerts", "test", "sms", target, "--json").output) == [
             {"channel": "sms", "kind": "command", "ok": True, "why": None}
         ]
         [got] = receiver.got
@@ -50,24 +50,24 @@ def test_each_channel_is_tried(holdfast, declared):
     assert got["said"]["title"] == f"test in {target}: this is how an alert arrives"
 
 
-def test_what_failed_is_told_and_the_exit_code_says_so(holdfast, declared):
+def test_what_failed_is_told_and_the_exit_code_says_so(standfast, declared):
     with hook(500) as receiver:
         target = declared(receiver.url, "raise SystemExit('no route')")
-        answer = holdfast("alerts", "test", target)
+        answer = standfast("alerts", "test", target)
         assert answer.exit_code == 1
         assert "the receiver answered 500" in answer.output
         assert "no route" in answer.output
         assert "hush" not in answer.output
-        told = json.loads(holdfast("alerts", "test", target, "--json").output)
+        told = json.loads(standfast("alerts", "test", target, "--json").output)
     assert [(each["channel"], each["ok"]) for each in told] == [("ops", False), ("sms", False)]
 
 
-def test_channels_of_the_file_need_no_app(holdfast, tmp_path, monkeypatch):
+def test_channels_of_the_file_need_no_app(standfast, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "holdfast.toml").write_text(
+    (tmp_path / "standfast.toml").write_text(
         f'[alerts.channels.sms]\nkind = "command"\ncommand = ["{sys.executable}", "-c", ""]\n'
     )
-    answer = holdfast("alerts", "test")
+    answer = standfast("alerts", "test")
     assert answer.exit_code == 0, answer.output
 
 
@@ -88,14 +88,14 @@ url = "https://ping.example/${{PING_ID}}"
 
 
 @pytest.mark.parametrize("with_app", [True, False])
-def test_only_the_channels_that_are_named_need_their_secrets(holdfast, declared, tmp_path, with_app):
+def test_only_the_channels_that_are_named_need_their_secrets(standfast, declared, tmp_path, with_app):
     """Whoever tests one may not know those of the others."""
-    (tmp_path / "holdfast.toml").write_text(OF_FILE.format(python=sys.executable))
+    (tmp_path / "standfast.toml").write_text(OF_FILE.format(python=sys.executable))
     target = [declared("http://127.0.0.1:1", "pass")] if with_app else []
-    told = json.loads(holdfast("alerts", "test", "wall", "bell", *target, "--json").output)
+    told = json.loads(standfast("alerts", "test", "wall", "bell", *target, "--json").output)
     assert [(each["channel"], each["ok"]) for each in told] == [("wall", True), ("bell", True)]
     for names in (["bell", "pager"], []):
-        refused = holdfast("alerts", "test", *names, *target)
+        refused = standfast("alerts", "test", *names, *target)
         assert refused.exit_code == 2
         assert "channel 'pager': the variable PAGER_SECRET is not set" in refused.output
 
@@ -108,14 +108,14 @@ def test_only_the_channels_that_are_named_need_their_secrets(holdfast, declared,
         (("a:b:c",), "is not MODULE:APP"),
     ],
 )
-def test_what_makes_no_sense_is_refused(holdfast, tmp_path, monkeypatch, words, told):
+def test_what_makes_no_sense_is_refused(standfast, tmp_path, monkeypatch, words, told):
     monkeypatch.chdir(tmp_path)
-    answer = holdfast("alerts", "test", *words)
+    answer = standfast("alerts", "test", *words)
     assert answer.exit_code == 2
     assert told in answer.output
 
 
-def test_a_channel_that_is_not_there_is_refused(holdfast, declared):
-    answer = holdfast("alerts", "test", "opps", declared("http://127.0.0.1:1", "pass"))
+def test_a_channel_that_is_not_there_is_refused(standfast, declared):
+    answer = standfast("alerts", "test", "opps", declared("http://127.0.0.1:1", "pass"))
     assert answer.exit_code == 2
     assert "did you mean ops?" in answer.output

@@ -1,4 +1,4 @@
-"""`holdfast backup` and `holdfast restore` copy a SQLite store while programs use it."""
+"""`standfast backup` and `standfast restore` copy a SQLite store while programs use it."""
 
 import json
 import sqlite3
@@ -9,14 +9,14 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.main import cli
-from holdfast.clock import SystemClock
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.errors import StoreUnavailableError
-from holdfast.store.identity import identity_of
-from holdfast.store.sqlite import SqliteBackend, copies
-from holdfast.store.sqlite.copies import SqliteCopies
+from standfast.cli.main import cli
+from standfast.clock import SystemClock
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.errors import StoreUnavailableError
+from standfast.store.identity import identity_of
+from standfast.store.sqlite import SqliteBackend, copies
+from standfast.store.sqlite.copies import SqliteCopies
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def jobs_in(store):
 
 def run(path, command, *args, **more):
     return CliRunner().invoke(
-        cli, [command, *map(str, args), "--url", f"sqlite:///{path}"], prog_name="holdfast", **more
+        cli, [command, *map(str, args), "--url", f"sqlite:///{path}"], prog_name="standfast", **more
     )
 
 
@@ -74,7 +74,7 @@ def test_a_restored_backup_is_seen_by_who_has_the_store_open(path, store, tmp_pa
     copy = tmp_path / "copy.db"
     assert run(path, "backup", copy).exit_code == 0
     program = (
-        "import sys; from holdfast.core.job import NewJob; from holdfast.store.sqlite import SqliteBackend;"
+        "import sys; from standfast.core.job import NewJob; from standfast.store.sqlite import SqliteBackend;"
         "store = SqliteBackend(sys.argv[1]); store.run(store.verbs.pause('mail')); print('open', flush=True);"
         "sys.stdin.readline(); print(sorted(store.run(store.verbs.glance(['first', 'second']))), flush=True);"
         "store.run(store.verbs.enqueue([NewJob('third', 'task', b'')])); store.close()"
@@ -145,7 +145,7 @@ def of_schema(version):
         with closing(SqliteBackend(path)) as store:
             enqueue(store, "x")
         with closing(sqlite3.connect(path)) as raw:
-            raw.execute("UPDATE holdfast_schema SET version = version + ?", (version,))
+            raw.execute("UPDATE standfast_schema SET version = version + ?", (version,))
             raw.commit()
 
     return make
@@ -156,10 +156,10 @@ def of_schema(version):
     [
         (lambda _: None, "there is no file"),
         (damaged, "no sound SQLite database"),
-        (foreign, "holds no jobs of Holdfast"),
+        (foreign, "holds no jobs of Standfast"),
         (of_other_pages, "pages of 8192 bytes"),
-        (of_schema(1), "newer Holdfast"),
-        (of_schema(-1), "holdfast migrate --url sqlite:///COPY"),
+        (of_schema(1), "newer Standfast"),
+        (of_schema(-1), "standfast migrate --url sqlite:///COPY"),
     ],
 )
 def test_what_is_no_backup_of_this_release_is_refused(path, store, tmp_path, make, words):
@@ -178,7 +178,7 @@ def test_a_database_of_something_else_is_not_replaced(path, store, tmp_path):
     foreign(tmp_path / "mine.db")
     before = (tmp_path / "mine.db").read_bytes()
     refused = run(tmp_path / "mine.db", "restore", tmp_path / "copy.db", "--yes")
-    assert (refused.exit_code, "holds no jobs of Holdfast" in refused.stderr) == (3, True)
+    assert (refused.exit_code, "holds no jobs of Standfast" in refused.stderr) == (3, True)
     assert (tmp_path / "mine.db").read_bytes() == before
     assert jobs_in(store) == 1
 
@@ -225,5 +225,5 @@ def test_a_restore_that_is_interrupted_changes_nothing(path, store, tmp_path, mo
 @pytest.mark.parametrize("command", ["backup", "restore"])
 def test_other_stores_have_tools_of_their_own(tmp_path, url, tools, command):
     """The error names them, and nobody is asked to connect."""
-    refused = CliRunner().invoke(cli, [command, str(tmp_path / "copy.db"), "--url", url], prog_name="holdfast")
+    refused = CliRunner().invoke(cli, [command, str(tmp_path / "copy.db"), "--url", url], prog_name="standfast")
     assert (refused.exit_code, tools in refused.stderr, "hunter2" in refused.stderr) == (2, True, False)

@@ -9,16 +9,16 @@ from datetime import timedelta
 import pytest
 from cli_world import WORKER, answer, assert_refused, bare
 
-from holdfast import Holdfast
-from holdfast.alerts.delivery import DELIVER
-from holdfast.child.builtin import WithBuiltIn
-from holdfast.child.canary import CANARY, new_canary
-from holdfast.cli.canaries import QueueChoice
-from holdfast.clock import SystemClock
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Ending, OnLate
-from holdfast.core.states import Move, State
-from holdfast.store.protocol import ClaimRequest, JobFilter, Queue, Worker, WorkerInfo
+from standfast import Standfast
+from standfast.alerts.delivery import DELIVER
+from standfast.child.builtin import WithBuiltIn
+from standfast.child.canary import CANARY, new_canary
+from standfast.cli.canaries import QueueChoice
+from standfast.clock import SystemClock
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Ending, OnLate
+from standfast.core.states import Move, State
+from standfast.store.protocol import ClaimRequest, JobFilter, Queue, Worker, WorkerInfo
 
 FAILED, USAGE, STORE = 1, 2, 3
 SECOND = timedelta(seconds=1)
@@ -54,10 +54,10 @@ def hand(world):
 
 @pytest.mark.usefixtures("hand")
 class TestThrough:
-    def test_every_known_queue_gets_one(self, world, holdfast):
+    def test_every_known_queue_gets_one(self, world, standfast):
         for queue in ("mail", "reports"):
             world.enqueue(queue=queue)
-        report = answer(holdfast("check", "--wait", "30", "--json"))
+        report = answer(standfast("check", "--wait", "30", "--json"))
         assert report["ok"] is True
         assert [(each["queue"], each["through"], each["why"]) for each in report["queues"]] == [
             ("mail", True, None),
@@ -69,14 +69,14 @@ class TestThrough:
             ("reports", State.COMPLETED),
         }
 
-    def test_without_a_known_queue_the_ordinary_one_stands_for_all(self, holdfast):
-        text = holdfast("check", "--wait", "30").stdout
+    def test_without_a_known_queue_the_ordinary_one_stands_for_all(self, standfast):
+        text = standfast("check", "--wait", "30").stdout
         assert "default  through in" in text
         assert "1 of 1 queue through." in text
 
-    def test_only_those_named(self, world, holdfast):
+    def test_only_those_named(self, world, standfast):
         world.enqueue(queue="mail")
-        report = answer(holdfast("check", "--wait", "30", "--queue", "other", "--queue", "other", "--json"))
+        report = answer(standfast("check", "--wait", "30", "--queue", "other", "--queue", "other", "--json"))
         assert [each["queue"] for each in report["queues"]] == ["other"]
 
     def test_a_store_that_is_being_made_is_waited_for(self, world, tmp_path, monkeypatch):
@@ -89,40 +89,40 @@ class TestThrough:
             if len(naps) == 3:
                 late.symlink_to(world.path)
 
-        monkeypatch.setattr("holdfast.cli.check.time.sleep", nap)
+        monkeypatch.setattr("standfast.cli.check.time.sleep", nap)
         assert answer(bare("check", "--url", f"sqlite:///{late}", "--json"))["ok"] is True
         assert len(naps) >= 3
 
 
 class TestNotThrough:
-    def test_nobody_takes_it(self, world, holdfast):
+    def test_nobody_takes_it(self, world, standfast):
         """The worker is registered and idle as far as the store knows, and does nothing."""
         world.enqueue(queue="mail")
-        [flight] = failed_report(holdfast("check", "--wait", "0.2", "--json"))["queues"]
+        [flight] = failed_report(standfast("check", "--wait", "0.2", "--json"))["queues"]
         assert (flight["queue"], flight["through"], flight["ms"]) == ("mail", False, None)
         assert "any moment" in flight["why"]
         [job] = canaries(world)
         assert (job.id, job.state) == (flight["job"], State.CANCELLED)
 
-    def test_a_paused_queue_is_told(self, world, holdfast):
+    def test_a_paused_queue_is_told(self, world, standfast):
         world.do(world.verbs.pause("mail"))
-        result = holdfast("check", "--wait", "0.2")
+        result = standfast("check", "--wait", "0.2")
         assert result.exit_code == FAILED
         assert "not within 200 ms" in result.stdout
-        assert "holdfast queues resume mail" in result.stdout
+        assert "standfast queues resume mail" in result.stdout
 
-    def test_without_a_worker_and_a_queue_nothing_is_sent(self, world, holdfast):
+    def test_without_a_worker_and_a_queue_nothing_is_sent(self, world, standfast):
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
-        report = failed_report(holdfast("check", "--wait", "0.2", "--json"))
+        report = failed_report(standfast("check", "--wait", "0.2", "--json"))
         assert report["queues"] == []
         assert "no worker is running" in report["why"]
         assert canaries(world) == ()
-        assert "start one with `holdfast worker" in holdfast("check", "--wait", "0.2").stdout
+        assert "start one with `standfast worker" in standfast("check", "--wait", "0.2").stdout
 
-    def test_without_a_worker_a_queue_that_has_work_is_told(self, world, holdfast):
+    def test_without_a_worker_a_queue_that_has_work_is_told(self, world, standfast):
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
         world.enqueue(queue="mail")
-        [flight] = failed_report(holdfast("check", "--wait", "0.2", "--json"))["queues"]
+        [flight] = failed_report(standfast("check", "--wait", "0.2", "--json"))["queues"]
         assert "no worker is running" in flight["why"]
 
     def test_a_store_that_never_comes_is_told(self, tmp_path):
@@ -131,8 +131,8 @@ class TestNotThrough:
         )
 
     @pytest.mark.parametrize("args", [["--wait", "0"], ["--wait", "soon"], ["--queue", "a b"], ["nonsense"]])
-    def test_nonsense_is_wrong_usage(self, holdfast, args):
-        assert holdfast("check", *args).exit_code == USAGE
+    def test_nonsense_is_wrong_usage(self, standfast, args):
+        assert standfast("check", *args).exit_code == USAGE
 
 
 class TestChoice:
@@ -165,7 +165,7 @@ class TestCanary:
         assert (job.start_within, job.on_late) == (60 * SECOND, OnLate.EXPIRE)
 
     def test_every_worker_knows_it_and_the_app_does_not(self):
-        app = Holdfast()
+        app = Standfast()
         mine = app.task(name="mine")(_nothing)
         known = WithBuiltIn(app, SystemClock().now)
         assert set(known) == {"mine", CANARY, DELIVER}
@@ -182,7 +182,7 @@ class TestCanary:
 
     def test_its_payload_is_one_that_it_can_read(self):
         job = new_canary("mail", SECOND)
-        assert WithBuiltIn(Holdfast(), SystemClock().now)[CANARY].arguments.decode(job.payload) == {}
+        assert WithBuiltIn(Standfast(), SystemClock().now)[CANARY].arguments.decode(job.payload) == {}
 
 
 def _nothing():

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from cli_world import assert_refused, bare
 
-from holdfast.cli import dashboard as command
-from holdfast.cli import up as up_command
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.access.user_file import UserFile
+from standfast.cli import dashboard as command
+from standfast.cli import up as up_command
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.access.user_file import UserFile
 
 USAGE, STORE = 2, 3
 PASSWORD = "correct horse battery staple\n" * 2
@@ -34,7 +34,7 @@ def test_help_names_what_people_need():
         (["--allow", "10.0.0.1/8"], "is no network"),
         (["--proxy", "everybody"], "is no network"),
         (["--name", "a b"], "is no name of a host"),
-        (["--users", "nowhere"], "`holdfast dashboard --users nowhere --add-user NAME` makes it"),
+        (["--users", "nowhere"], "`standfast dashboard --users nowhere --add-user NAME` makes it"),
         (["--users", "x", "--add-user", "a b"], "a name has 1 to 64 letters"),
         (["--token-file", "nowhere"], "cannot read nowhere: No such file"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0 is reached from other machines: say who may sign in"),
@@ -46,32 +46,32 @@ def test_help_names_what_people_need():
         (["--role", "king"], "king"),
     ],
 )
-def test_nonsense_is_wrong_usage(holdfast, args, words):
-    assert_refused(holdfast("dashboard", *args), USAGE, words)
+def test_nonsense_is_wrong_usage(standfast, args, words):
+    assert_refused(standfast("dashboard", *args), USAGE, words)
 
 
 @pytest.mark.parametrize("option", ["--users", "--token-file"])
-def test_a_file_that_everybody_may_read_is_refused(holdfast, tmp_path, option):
+def test_a_file_that_everybody_may_read_is_refused(standfast, tmp_path, option):
     file = tmp_path / "secrets"
     file.write_text("a-token-that-nobody-guesses")
     file.chmod(0o644)
-    result = holdfast("dashboard", option, str(file))
+    result = standfast("dashboard", option, str(file))
     assert_refused(result, USAGE, f"run `chmod 600 {file}`")
     assert "nobody-guesses" not in result.output
 
 
-def test_a_token_that_could_be_guessed_is_not_repeated(holdfast, tmp_path):
+def test_a_token_that_could_be_guessed_is_not_repeated(standfast, tmp_path):
     (tmp_path / "token").write_text("hunter2")
     (tmp_path / "token").chmod(0o600)
-    result = holdfast("dashboard", "--token-file", "token")
+    result = standfast("dashboard", "--token-file", "token")
     assert_refused(result, USAGE, "characters")
     assert "hunter2" not in result.stderr
 
 
-def test_a_port_that_is_taken_is_told(holdfast):
+def test_a_port_that_is_taken_is_told(standfast):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert_refused(
-            holdfast("dashboard", "--port", str(taken.getsockname()[1])), USAGE, "in use; name another --port"
+            standfast("dashboard", "--port", str(taken.getsockname()[1])), USAGE, "in use; name another --port"
         )
 
 
@@ -82,11 +82,11 @@ def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path):
     assert_refused(bare("dashboard", "--url", "memory://"), USAGE, "lives inside one process")
 
 
-def test_somebody_is_added_with_a_role_and_grants(holdfast, tmp_path):
+def test_somebody_is_added_with_a_role_and_grants(standfast, tmp_path):
     """The password is asked for twice, and is nowhere but hashed in a file for its owner alone."""
     file = tmp_path / "users"
     words = ("--users", str(file), "--add-user", "ada", "--role", "operator", "--grant", "jobs.discard")
-    result = holdfast("dashboard", *words, input=PASSWORD)
+    result = standfast("dashboard", *words, input=PASSWORD)
     assert result.exit_code == 0, result.stderr
     assert f"ada may sign in as operator; {file} is read again by itself." in result.stdout.replace("\n", " ")
     line = UserFile(file).find("ada")
@@ -95,18 +95,18 @@ def test_somebody_is_added_with_a_role_and_grants(holdfast, tmp_path):
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_where_nobody_can_be_asked_for_a_password_it_is_said(holdfast, tmp_path):
+def test_where_nobody_can_be_asked_for_a_password_it_is_said(standfast, tmp_path):
     """As in a pipe that ends before there was one."""
-    result = holdfast("dashboard", "--users", str(tmp_path / "users"), "--add-user", "ada", input="\n")
+    result = standfast("dashboard", "--users", str(tmp_path / "users"), "--add-user", "ada", input="\n")
     assert result.exit_code == USAGE
     assert "--add-user asks for a password, and got none: run it at a terminal" in result.stderr
     assert "internal error" not in result.output
     assert list(tmp_path.glob("users")) == []
 
 
-def test_a_password_that_is_too_short_is_told_before_it_is_typed_again(holdfast, tmp_path):
+def test_a_password_that_is_too_short_is_told_before_it_is_typed_again(standfast, tmp_path):
     """What it must be is said first."""
-    result = holdfast(
+    result = standfast(
         "dashboard", "--users", str(tmp_path / "users"), "--add-user", "ada", input=f"short\n{PASSWORD}"
     )
     assert result.exit_code == 0, result.stderr
@@ -114,13 +114,13 @@ def test_a_password_that_is_too_short_is_told_before_it_is_typed_again(holdfast,
     assert "a password has 10 to 1,024 characters" in result.output
 
 
-def test_without_the_extra_it_is_told_how_to_get_it(holdfast, monkeypatch):
+def test_without_the_extra_it_is_told_how_to_get_it(standfast, monkeypatch):
     """`up` goes on without a dashboard, unless one was asked for."""
     monkeypatch.setattr(command, "_NEEDED", ("starlette", "no_such_module"))
     words = "the dashboard needs no_such_module: install it with `pip install -e 'path/to/the/clone[web]'`"
-    assert_refused(holdfast("dashboard"), USAGE, words)
+    assert_refused(standfast("dashboard"), USAGE, words)
     assert_refused(bare("up", "shop:app", "--dashboard"), USAGE, words)
-    monkeypatch.setattr("holdfast.supervisor.main.supervise", lambda _options: 0)
+    monkeypatch.setattr("standfast.supervisor.main.supervise", lambda _options: 0)
     result = bare("up", "shop:app")
     assert (result.exit_code, words in result.output) == (0, True)
 
@@ -136,7 +136,7 @@ def test_up_starts_it_only_where_it_is_wanted(words, monkeypatch):
     """A drain ends by itself: nobody would have the time to look."""
     started = []
     monkeypatch.setattr(up_command, "dashboard_beside", lambda *given: started.append(given))
-    monkeypatch.setattr("holdfast.supervisor.main.supervise", lambda _options: 0)
+    monkeypatch.setattr("standfast.supervisor.main.supervise", lambda _options: 0)
     assert bare("up", "shop:app", *words).exit_code == 0
     assert started == []
 
@@ -145,7 +145,7 @@ def test_up_hands_its_file_of_tokens_on(monkeypatch, tmp_path):
     """What is wrong with it is told before a worker starts."""
     started = []
     monkeypatch.setattr(up_command, "dashboard_beside", lambda *given: started.append(given) or nullcontext())
-    monkeypatch.setattr("holdfast.supervisor.main.supervise", lambda _options: 0)
+    monkeypatch.setattr("standfast.supervisor.main.supervise", lambda _options: 0)
     file = tmp_path / "token"
     assert_refused(bare("up", "shop:app", "--dashboard-token-file", str(file)), USAGE, f"cannot read {file}")
     file.touch(0o600)
@@ -167,7 +167,7 @@ def test_up_hands_its_file_of_tokens_on(monkeypatch, tmp_path):
     ],
 )
 def test_links_are_for_who_comes_from_here_and_is_not_known_otherwise(
-    holdfast, tmp_path, monkeypatch, words, offered
+    standfast, tmp_path, monkeypatch, words, offered
 ):
     """Else a stranger could have one printed, for whoever reads what the dashboard prints."""
     monkeypatch.chdir(tmp_path)
@@ -187,21 +187,21 @@ def test_links_are_for_who_comes_from_here_and_is_not_known_otherwise(
         began()
         asyncio.run(asked())
 
-    monkeypatch.setattr("holdfast.dashboard.serving.server.serve", serve)
-    result = holdfast("dashboard", "--port", "0", *words)
+    monkeypatch.setattr("standfast.dashboard.serving.server.serve", serve)
+    result = standfast("dashboard", "--port", "0", *words)
     assert result.exit_code == 0, result.output
     assert ("/sign-in/link" in pages[0], pages[1]) == (offered, 303 if offered else 401)
     assert result.output.count("once=") == (2 if offered else 0)
 
 
 @pytest.fixture
-def served(holdfast, tmp_path, monkeypatch):
+def served(standfast, tmp_path, monkeypatch):
     """Serve a dashboard with a file of tokens in this process; return a way to ask it, and what it printed."""
     file, apps = tmp_path / "tokens", []
     file.touch(0o600)
     file.write_text(f"# programs\nrobot:viewer,queues.pause:{ROBOT}\nada:admin:{ADA}\n")
-    monkeypatch.setattr("holdfast.dashboard.serving.server.serve", lambda app, *_: apps.append(app))
-    result = holdfast("dashboard", "--port", "0", "--token-file", str(file))
+    monkeypatch.setattr("standfast.dashboard.serving.server.serve", lambda app, *_: apps.append(app))
+    result = standfast("dashboard", "--port", "0", "--token-file", str(file))
     assert result.exit_code == 0, result.output
 
     def ask(method, path, token=None, **more):
@@ -230,5 +230,5 @@ def test_a_file_of_tokens_says_whom_each_stands_for(served):
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (401, "this is not the token")
     for nobody in (ask("GET", "/overview"), ask("GET", f"/overview?token={ADA}&access_token={ADA}")):
         assert (nobody.status_code, nobody.json()["error"]["message"]) == (401, "sign in first")
-        assert nobody.headers["www-authenticate"] == 'Bearer realm="holdfast"'
+        assert nobody.headers["www-authenticate"] == 'Bearer realm="standfast"'
     assert not any(token in printed + told.text + wrong.text for token in (ROBOT, ADA))

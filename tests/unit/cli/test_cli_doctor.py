@@ -11,24 +11,24 @@ from cli_world import WORKER, World, answer, bare
 from msgspec.structs import replace
 
 import alert_notices as notices
-from holdfast.alerts.board import change_board
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import NewJob
-from holdfast.core.states import Move
-from holdfast.ids import new_job_id
-from holdfast.settings import load_settings
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.open import open_backend
-from holdfast.store.protocol import WorkerInfo
-from holdfast.store.sqlite import examine
-from holdfast.store.sqlite.connect import SYNCHRONOUS, Files, open_jobs
-from holdfast.testing.clock import FakeClock
+from standfast.alerts.board import change_board
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import NewJob
+from standfast.core.states import Move
+from standfast.ids import new_job_id
+from standfast.settings import load_settings
+from standfast.store.errand import Errand, run_errand
+from standfast.store.open import open_backend
+from standfast.store.protocol import WorkerInfo
+from standfast.store.sqlite import examine
+from standfast.store.sqlite.connect import SYNCHRONOUS, Files, open_jobs
+from standfast.testing.clock import FakeClock
 
 PROBLEM, USAGE, STORE = 1, 2, 3
 APP = """
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast("sqlite:///jobs.db", lease=30)
+app = Standfast("sqlite:///jobs.db", lease=30)
 
 
 @app.task(queue="mail", max_attempts=2)
@@ -125,7 +125,7 @@ class TestNothingIsChanged:
         assert {name: after[name] for name in before} == before
 
     def test_an_older_store_is_not_migrated(self, closed):
-        change(closed.path, "UPDATE holdfast_schema SET version = 1")
+        change(closed.path, "UPDATE standfast_schema SET version = 1")
         level, said = examined("--url", closed.url)["schema"]
         assert level == "warning"
         assert "migrates it" in said
@@ -139,7 +139,7 @@ class TestNothingIsChanged:
 
 class TestTheStore:
     def test_one_of_a_newer_release_is_a_problem(self, closed):
-        change(closed.path, "UPDATE holdfast_schema SET version = 99")
+        change(closed.path, "UPDATE standfast_schema SET version = 99")
         level, said = examined("--url", closed.url, code=STORE)["schema"]
         assert level == "problem"
         assert "99" in said
@@ -239,7 +239,7 @@ class TestWhatWaits:
         world.do(world.verbs.pause("mail"))
         level, said = examined("--url", world.url)["queues"]
         assert level == "warning"
-        assert "holdfast queues resume mail" in said
+        assert "standfast queues resume mail" in said
 
     def test_a_long_wait_is_a_warning(self, world):
         world.enqueue(run_at=datetime.now(UTC) - timedelta(hours=2))
@@ -252,14 +252,14 @@ class TestWhatWaits:
         level, said = examined("--url", world.url)["blocked"]
         assert level == "warning"
         assert "'mystery' (payload version 3, 1 job)" in said
-        assert "holdfast jobs list --state blocked" in said
+        assert "standfast jobs list --state blocked" in said
 
     def test_dead_jobs_are_a_warning(self, world):
         world.dead()
         level, said = examined("--url", world.url)["dead"]
         assert level == "warning"
         assert said.startswith("1 job is dead")
-        assert "holdfast dead list" in said
+        assert "standfast dead list" in said
 
     def test_a_clock_that_was_set_back_is_a_problem(self, closed):
         clock = FakeClock(datetime.now(UTC) + timedelta(hours=3))
@@ -274,28 +274,28 @@ class TestWhatWaits:
 class TestSettings:
     @pytest.mark.usefixtures("closed")
     def test_each_is_told_with_its_source(self, tmp_path, monkeypatch):
-        (tmp_path / "holdfast.toml").write_text('grace = "1m"\n')
+        (tmp_path / "standfast.toml").write_text('grace = "1m"\n')
         (tmp_path / "doctored.py").write_text(APP)
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setenv("HOLDFAST_CONCURRENCY", "3")
+        monkeypatch.setenv("STANDFAST_CONCURRENCY", "3")
         report = answer(bare("doctor", "doctored:app", "--json"))
         told = {name: (each["value"], each["from"]) for name, each in report["settings"].items()}
         assert told["lease"] == (30, "the code")
-        assert told["grace"] == (60, "holdfast.toml")
-        assert told["concurrency"] == (3, "HOLDFAST_CONCURRENCY")
+        assert told["grace"] == (60, "standfast.toml")
+        assert told["concurrency"] == (3, "STANDFAST_CONCURRENCY")
         assert told["look_ahead"] == (10, "default")
         assert told["url"] == (str(Path("jobs.db").absolute()), "the code")
         assert [(task["name"], task["queue"], task["max_attempts"]) for task in report["tasks"]] == [
             ("send", "mail", 2)
         ]
         text = bare("doctor", "doctored:app").stdout
-        assert {"HOLDFAST_CONCURRENCY", "holdfast.toml", "send", "mail"} <= set(text.split())
+        assert {"STANDFAST_CONCURRENCY", "standfast.toml", "send", "mail"} <= set(text.split())
 
     @pytest.mark.usefixtures("closed")
     def test_without_an_app_it_is_said_that_these_are_not_its_settings(self, tmp_path, monkeypatch):
         (tmp_path / "own_settings.py").write_text(APP)
         monkeypatch.syspath_prepend(tmp_path)
-        says = "An app may have settings of its own in its code: `holdfast doctor MODULE:APP` shows them."
+        says = "An app may have settings of its own in its code: `standfast doctor MODULE:APP` shows them."
         assert says in bare("doctor", "--url", "sqlite:///jobs.db").stdout
         assert says not in bare("doctor", "own_settings:app").stdout
 
@@ -307,16 +307,16 @@ class TestSettings:
 
     @pytest.mark.parametrize("url", ["postgresql://shop:geheim@db/jobs", "geheim", "mysql://shop:geheim@db"])
     def test_a_password_is_never_shown(self, monkeypatch, url):
-        monkeypatch.setenv("HOLDFAST_URL", url)
+        monkeypatch.setenv("STANDFAST_URL", url)
         for how in ([], ["--json"], ["--url", url]):
             assert "geheim" not in bare("doctor", *how).output
 
     def test_wrong_settings_are_wrong_usage(self, monkeypatch):
-        monkeypatch.setenv("HOLDFAST_LEASSE", "3")
-        monkeypatch.setenv("HOLDFAST_GRACE", "soon")
+        monkeypatch.setenv("STANDFAST_LEASSE", "3")
+        monkeypatch.setenv("STANDFAST_GRACE", "soon")
         result = bare("doctor")
         assert result.exit_code == USAGE
-        assert "did you mean HOLDFAST_LEASE?" in result.stderr
+        assert "did you mean STANDFAST_LEASE?" in result.stderr
 
     @pytest.mark.parametrize("target", ["nonsense", "no_such_module:app"])
     def test_an_app_that_is_not_there_is_wrong_usage(self, target):
@@ -334,7 +334,7 @@ class TestAlerts:
 
         def look(file, code=0, more=""):
             (tmp_path / f"{name}.py").write_text(APP + more)
-            (tmp_path / "holdfast.toml").write_text(file)
+            (tmp_path / "standfast.toml").write_text(file)
             return examined(f"{name}:app", "--url", closed.url, code=code)["alerts"]
 
         return look
@@ -349,7 +349,7 @@ class TestAlerts:
         board = Errand(change_board(world.verbs, lambda board: (replace(board, alerts=firing), None)))
         run_errand(world.do, board)
         world.close()
-        says = "people are told through: desk; 2 alerts fire: see `holdfast alerts list` → None"
+        says = "people are told through: desk; 2 alerts fire: see `standfast alerts list` → None"
         assert alerts(DESK) == ("ok", says)
 
     def test_without_a_channel_it_is_said_that_nobody_is_told_and_what_to_do(self, alerts):
@@ -361,7 +361,7 @@ class TestAlerts:
     def test_alerts_that_are_switched_off_in_the_file_are_a_warning_that_names_it(self, alerts):
         level, said = alerts(f"[alerts]\nenabled = false\n{DESK}")
         assert level == "warning"
-        assert said.startswith("switched off, by enabled = false of [alerts] in holdfast.toml: nobody looks")
+        assert said.startswith("switched off, by enabled = false of [alerts] in standfast.toml: nobody looks")
 
     def test_alerts_that_are_switched_off_in_the_code_are_a_warning_that_names_it(self, alerts):
         level, said = alerts(f"[alerts]\nenabled = true\n{DESK}", more="app.alerts(enabled=False)\n")

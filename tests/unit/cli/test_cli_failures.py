@@ -9,8 +9,8 @@ import click
 import pytest
 from cli_world import World, answer, assert_refused, bare, leaf_commands
 
-from holdfast.cli import bulk, connection
-from holdfast.errors import SchemaError, StoreFullError, StoreUnavailableError
+from standfast.cli import bulk, connection
+from standfast.errors import SchemaError, StoreFullError, StoreUnavailableError
 
 NEEDED = {
     ("jobs", "signal"): ("some-id", "approved"),
@@ -54,14 +54,14 @@ class TestWhichStore:
         assert list(tmp_path.iterdir()) == []
 
     def test_without_a_url_it_is_the_default_file_here(self, tmp_path):
-        assert_refused(bare("stats"), 3, f"{tmp_path}/holdfast.db")
+        assert_refused(bare("stats"), 3, f"{tmp_path}/standfast.db")
 
     def test_the_environment_names_the_store(self, world):
         world.enqueue()
-        assert len(answer(bare("jobs", "list", "--json", env={"HOLDFAST_URL": world.url}))) == 1
+        assert len(answer(bare("jobs", "list", "--json", env={"STANDFAST_URL": world.url}))) == 1
 
     def test_the_command_line_goes_before_the_environment(self, world):
-        result = bare("jobs", "list", "--json", "--url", world.url, env={"HOLDFAST_URL": "sqlite:///other.db"})
+        result = bare("jobs", "list", "--json", "--url", world.url, env={"STANDFAST_URL": "sqlite:///other.db"})
         assert answer(result) == []
 
     @pytest.mark.parametrize(
@@ -92,12 +92,14 @@ class TestWhichStore:
         with closing(sqlite3.connect("shop.db")) as connection:
             connection.execute("CREATE TABLE orders (id)")
         before = Path("shop.db").read_bytes()
-        assert_refused(bare(*command, "--url", "sqlite:///shop.db"), 3, "holds no jobs of Holdfast;")
+        assert_refused(bare(*command, "--url", "sqlite:///shop.db"), 3, "holds no jobs of Standfast;")
         assert Path("shop.db").read_bytes() == before
         assert list(tmp_path.iterdir()) == [tmp_path / "shop.db"]
 
-    def test_an_unknown_namespace_is_refused_and_not_made(self, world, holdfast):
-        assert_refused(holdfast("stats", "--namespace", "typo"), 3, "holds no jobs of Holdfast in namespace 'typo'")
+    def test_an_unknown_namespace_is_refused_and_not_made(self, world, standfast):
+        assert_refused(
+            standfast("stats", "--namespace", "typo"), 3, "holds no jobs of Standfast in namespace 'typo'"
+        )
         with closing(sqlite3.connect(world.path)) as connection:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
         assert not [name for name in tables if "typo" in name]
@@ -107,34 +109,34 @@ class TestWhichStore:
         assert_refused(bare("stats", "--url", "sqlite:///notes.txt"), 3, "is no sound SQLite database")
         assert Path("notes.txt").read_text() == "hello"
 
-    def test_a_namespace_is_a_store_of_its_own(self, world, holdfast):
+    def test_a_namespace_is_a_store_of_its_own(self, world, standfast):
         world.enqueue()
         World(world.path, namespace="tenant").close()
-        assert answer(holdfast("jobs", "list", "--json", "--namespace", "tenant")) == []
+        assert answer(standfast("jobs", "list", "--json", "--namespace", "tenant")) == []
 
-    def test_a_bad_namespace_is_refused(self, holdfast):
-        assert_refused(holdfast("jobs", "list", "--namespace", "No!"), 2, "namespace")
+    def test_a_bad_namespace_is_refused(self, standfast):
+        assert_refused(standfast("jobs", "list", "--namespace", "No!"), 2, "namespace")
 
     def test_a_directory_is_no_database(self, tmp_path):
         assert_refused(bare("stats", "--url", f"sqlite:///{tmp_path}"), 3, "there is no database")
 
     @pytest.mark.parametrize("error", [StoreUnavailableError, StoreFullError, SchemaError])
-    def test_a_store_that_cannot_be_used_is_its_own_exit_code(self, holdfast, monkeypatch, error):
+    def test_a_store_that_cannot_be_used_is_its_own_exit_code(self, standfast, monkeypatch, error):
         def fail(_settings):
             raise error("the store\nis away")
 
         monkeypatch.setattr(connection, "open_backend", fail)
-        assert_refused(holdfast("stats"), 3, "the store is away")
+        assert_refused(standfast("stats"), 3, "the store is away")
 
 
 class TestFailures:
-    def test_a_traceback_only_with_debug(self, holdfast):
-        assert "Traceback" not in holdfast("jobs", "show", "nope").stderr
+    def test_a_traceback_only_with_debug(self, standfast):
+        assert "Traceback" not in standfast("jobs", "show", "nope").stderr
         for args in (("--debug", "jobs", "show", "nope"), ("jobs", "show", "nope", "--debug")):
-            result = holdfast(*args)
+            result = standfast(*args)
             assert result.exit_code == 1
             assert result.stderr.startswith("Traceback")
-            assert result.stderr.splitlines()[-1].startswith("holdfast: there is no job")
+            assert result.stderr.splitlines()[-1].startswith("standfast: there is no job")
 
     @pytest.mark.parametrize(
         ("error", "code", "words"),
@@ -144,12 +146,12 @@ class TestFailures:
             (PermissionError(13, "Permission denied", "x.db"), 1, "Permission denied"),
         ],
     )
-    def test_whatever_goes_wrong_is_one_line(self, holdfast, monkeypatch, error, code, words):
+    def test_whatever_goes_wrong_is_one_line(self, standfast, monkeypatch, error, code, words):
         def fail(_settings):
             raise error
 
         monkeypatch.setattr(connection, "open_backend", fail)
-        assert_refused(holdfast("stats"), code, words)
+        assert_refused(standfast("stats"), code, words)
 
     @pytest.mark.parametrize(
         "args",
@@ -161,22 +163,22 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("args", "meant"),
         [
-            (("retry",), "Did you mean `holdfast dead retry` or `holdfast jobs retry`?"),
-            (("requeue",), "Did you mean `holdfast dead retry` or `holdfast jobs retry`?"),
-            (("cancel",), "Did you mean `holdfast jobs cancel`?"),
-            (("list",), "Did you mean `holdfast jobs list`?"),
-            (("run",), "Did you mean `holdfast worker` or `holdfast up`?"),
-            (("start",), "Did you mean `holdfast worker` or `holdfast up`?"),
-            (("web",), "Did you mean `holdfast dashboard`?"),
-            (("purge",), "Did you mean `holdfast dead discard` or `holdfast jobs cancel`?"),
-            (("init",), "Did you mean `holdfast migrate`?"),
-            (("beat",), "Schedules need no process of their own: `holdfast worker` enqueues their jobs."),
-            (("logs",), "Workers write their log to stderr; `holdfast jobs show` has the error of a job."),
-            (("dead", "requeue"), "Did you mean `holdfast dead retry`?"),
-            (("dead", "delete"), "Did you mean `holdfast dead discard`?"),
-            (("jobs", "delete"), "Did you mean `holdfast jobs cancel`?"),
-            (("jobs", "shwo"), "Did you mean `holdfast jobs show`?"),
-            (("workr",), "Did you mean `holdfast worker`?"),
+            (("retry",), "Did you mean `standfast dead retry` or `standfast jobs retry`?"),
+            (("requeue",), "Did you mean `standfast dead retry` or `standfast jobs retry`?"),
+            (("cancel",), "Did you mean `standfast jobs cancel`?"),
+            (("list",), "Did you mean `standfast jobs list`?"),
+            (("run",), "Did you mean `standfast worker` or `standfast up`?"),
+            (("start",), "Did you mean `standfast worker` or `standfast up`?"),
+            (("web",), "Did you mean `standfast dashboard`?"),
+            (("purge",), "Did you mean `standfast dead discard` or `standfast jobs cancel`?"),
+            (("init",), "Did you mean `standfast migrate`?"),
+            (("beat",), "Schedules need no process of their own: `standfast worker` enqueues their jobs."),
+            (("logs",), "Workers write their log to stderr; `standfast jobs show` has the error of a job."),
+            (("dead", "requeue"), "Did you mean `standfast dead retry`?"),
+            (("dead", "delete"), "Did you mean `standfast dead discard`?"),
+            (("jobs", "delete"), "Did you mean `standfast jobs cancel`?"),
+            (("jobs", "shwo"), "Did you mean `standfast jobs show`?"),
+            (("workr",), "Did you mean `standfast worker`?"),
         ],
     )
     def test_a_command_that_is_not_there_is_told_with_the_one_that_was_meant(self, args, meant):
@@ -185,9 +187,9 @@ class TestFailures:
         assert "restore" not in result.stderr
 
     def test_what_replaces_the_store_is_never_guessed(self):
-        assert_refused(bare("restor"), 2, "No such command 'restor'. (see `holdfast --help`)")
+        assert_refused(bare("restor"), 2, "No such command 'restor'. (see `standfast --help`)")
 
-    def test_a_store_that_fails_half_way_still_tells_what_was_done(self, world, holdfast, monkeypatch):
+    def test_a_store_that_fails_half_way_still_tells_what_was_done(self, world, standfast, monkeypatch):
         first, second = world.enqueue(), world.enqueue()
         find = bulk.find_job
 
@@ -197,6 +199,6 @@ class TestFailures:
             return find(wanted, backend, job_id)
 
         monkeypatch.setattr(bulk, "find_job", find_one_only)
-        result = holdfast("jobs", "cancel", first, second, "--json")
+        result = standfast("jobs", "cancel", first, second, "--json")
         assert result.exit_code == 3
         assert json.loads(result.stdout) == [{"id": first, "answer": "cancelled"}]

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cli_world import WORKER, answer, assert_refused
 
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.job import Failure
-from holdfast.ids import new_job_id
-from holdfast.incidents.book import list_incidents, read_evidence, write_incident
-from holdfast.store.errand import run_errand
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.job import Failure
+from standfast.ids import new_job_id
+from standfast.incidents.book import list_incidents, read_evidence, write_incident
+from standfast.store.errand import run_errand
 
 HOUR = timedelta(hours=1)
 EVIDENCE = Evidence({"exit": "status 9", "stacks": "Thread 1:\n  in render\n", "log_tail": "last \x1b[31mwords"})
@@ -52,39 +52,39 @@ def kept(world):
 
 
 class TestList:
-    def test_none_is_told_in_words(self, holdfast, happened):
-        assert holdfast("incidents", "list").stdout == "No incidents.\n"
-        assert answer(holdfast("incidents", "list", "--json")) == []
+    def test_none_is_told_in_words(self, standfast, happened):
+        assert standfast("incidents", "list").stdout == "No incidents.\n"
+        assert answer(standfast("incidents", "list", "--json")) == []
         happened()
-        assert holdfast("incidents", "list", "--task", "none").stdout == "No incident matches.\n"
+        assert standfast("incidents", "list", "--task", "none").stdout == "No incident matches.\n"
 
-    def test_the_last_are_first_with_what_people_ask_for(self, world, holdfast, happened):
+    def test_the_last_are_first_with_what_people_ask_for(self, world, standfast, happened):
         job = world.enqueue(task="render")
         old, new = happened(Trouble.OUT_OF_MEMORY, ago=3 * HOUR, jobs=[job], count=1200), happened()
-        header, _, *rows = holdfast("incidents", "list").stdout.splitlines()
+        header, _, *rows = standfast("incidents", "list").stdout.splitlines()
         assert header.split() == ["ID", "LAST", "TROUBLE", "TIMES", "JOBS", "HOST", "WHAT"]
         assert [row.split()[0] for row in rows] == [new, old]
         for words in ("out of memory", "1,200", f"render {job[-8:]}", "web-01", "(3 h ago)"):
             assert words in rows[1]
 
-    def test_several_jobs_are_counted_with_their_tasks(self, world, holdfast, happened):
+    def test_several_jobs_are_counted_with_their_tasks(self, world, standfast, happened):
         happened(jobs=[world.enqueue(task="render"), world.enqueue(task="bill"), world.enqueue(task="bill")])
-        assert "3 jobs of render, bill" in holdfast("incidents", "list").stdout
+        assert "3 jobs of render, bill" in standfast("incidents", "list").stdout
 
-    def test_json_has_every_field(self, world, holdfast, happened):
+    def test_json_has_every_field(self, world, standfast, happened):
         job = world.enqueue(task="render")
         happened(jobs=[job])
-        [shown] = answer(holdfast("incidents", "list", "--json"))
+        [shown] = answer(standfast("incidents", "list", "--json"))
         assert shown.keys() == FIELDS
         assert shown["jobs"] == [{"job_id": job, "fence": 1, "task": "render", "attempt": 0, "progress": None}]
 
-    def test_filters(self, world, holdfast, happened):
+    def test_filters(self, world, standfast, happened):
         job, other = world.enqueue(task="render"), world.enqueue(task="bill")
         crash, hang = happened(jobs=[job]), happened(Trouble.HANG, ago=30 * HOUR, jobs=[other])
         lost = happened(Trouble.LOST, ago=50 * HOUR)
 
         def listed(*words):
-            return [each["id"] for each in answer(holdfast("incidents", "list", "--json", *words))]
+            return [each["id"] for each in answer(standfast("incidents", "list", "--json", *words))]
 
         moment = (datetime.now(UTC) - 40 * HOUR).isoformat()
         assert listed() == [crash, hang, lost]
@@ -92,12 +92,12 @@ class TestList:
         memory = happened(Trouble.OUT_OF_MEMORY, ago=60 * HOUR)
         for words in ("out_of_memory", "out of memory", "Out of Memory"):
             assert listed("--trouble", words) == [memory], "as the table shows it"
-        holdfast("incidents", "forget", memory)
+        standfast("incidents", "forget", memory)
         assert listed("--since", "1d") == [crash]
         assert listed("--since", moment) == [crash, hang]
         assert listed("--job", job) == listed("--job", job[-8:]) == listed("--task", "render") == [crash]
         assert listed("--limit", "2") == [crash, hang]
-        assert "The last 2 incidents of 3" in holdfast("incidents", "list", "--limit", "2").stdout
+        assert "The last 2 incidents of 3" in standfast("incidents", "list", "--limit", "2").stdout
 
     @pytest.mark.parametrize(
         ("words", "told"),
@@ -109,15 +109,15 @@ class TestList:
             (["--limit", "0"], "0 is not in the range"),
         ],
     )
-    def test_a_filter_that_means_nothing_is_refused(self, holdfast, words, told):
-        assert_refused(holdfast("incidents", "list", *words), 2, told)
+    def test_a_filter_that_means_nothing_is_refused(self, standfast, words, told):
+        assert_refused(standfast("incidents", "list", *words), 2, told)
 
 
 class TestShow:
-    def test_a_page_has_all_of_it(self, world, holdfast, happened):
+    def test_a_page_has_all_of_it(self, world, standfast, happened):
         job, gone = world.dead(task="render"), new_job_id()
         incident = happened(jobs=[job, gone], count=3, folder="/var/lib/x")
-        told = holdfast("incidents", "show", incident).stdout
+        told = standfast("incidents", "show", incident).stdout
         for words in (
             "crash",
             incident,
@@ -136,48 +136,48 @@ class TestShow:
         assert "\nStacks\n  Thread 1:\n    in render\n" in told
         assert "\nLog tail\n  last �[31mwords\n" in told, "what it holds must not repaint a terminal"
 
-    def test_the_end_of_an_id_will_do(self, holdfast, happened):
+    def test_the_end_of_an_id_will_do(self, standfast, happened):
         incident = happened()
-        assert incident in holdfast("incidents", "show", incident[-8:].upper()).stdout
+        assert incident in standfast("incidents", "show", incident[-8:].upper()).stdout
 
-    def test_json_has_the_states_of_the_jobs_and_the_evidence(self, world, holdfast, happened):
+    def test_json_has_the_states_of_the_jobs_and_the_evidence(self, world, standfast, happened):
         job, gone = world.dead(task="render"), new_job_id()
-        shown = answer(holdfast("incidents", "show", happened(jobs=[job, gone]), "--json"))
+        shown = answer(standfast("incidents", "show", happened(jobs=[job, gone]), "--json"))
         assert shown.keys() == FIELDS | {"evidence"}
         assert [(each["task"], each["state"]) for each in shown["jobs"]] == [("render", "dead"), ("", None)]
         assert shown["evidence"] == EVIDENCE.parts
 
-    def test_one_part_alone(self, holdfast, happened):
+    def test_one_part_alone(self, standfast, happened):
         incident = happened()
-        assert holdfast("incidents", "show", incident, "--part", "stacks").stdout == "Thread 1:\n  in render\n"
-        one = answer(holdfast("incidents", "show", incident, "--part", "exit", "--json"))
+        assert standfast("incidents", "show", incident, "--part", "stacks").stdout == "Thread 1:\n  in render\n"
+        one = answer(standfast("incidents", "show", incident, "--part", "exit", "--json"))
         assert one["evidence"] == {"exit": "status 9"}
-        told = holdfast("incidents", "show", incident, "--part", "memory")
+        told = standfast("incidents", "show", incident, "--part", "memory")
         assert_refused(told, 1, "has no part 'memory'; it has exit, stacks, log_tail")
 
-    def test_one_that_is_not_there_is_explained(self, world, holdfast, happened):
+    def test_one_that_is_not_there_is_explained(self, world, standfast, happened):
         happened()
         for words in (["show", "3c2d1e0f"], ["export", "3c2d1e0f", "--to", "x.zip"], ["forget", "3c2d1e0f"]):
-            assert_refused(holdfast("incidents", *words), 1, "`holdfast incidents list` shows the ids")
+            assert_refused(standfast("incidents", *words), 1, "`standfast incidents list` shows the ids")
         job = world.enqueue()
-        assert_refused(holdfast("incidents", "show", job), 1, "is a job, not an incident")
+        assert_refused(standfast("incidents", "show", job), 1, "is a job, not an incident")
 
-    def test_an_incident_is_no_job(self, holdfast, happened):
+    def test_an_incident_is_no_job(self, standfast, happened):
         incident = happened()
-        assert_refused(holdfast("jobs", "show", incident), 1, f"`holdfast incidents show {incident}` tells of it")
+        assert_refused(standfast("jobs", "show", incident), 1, f"`standfast incidents show {incident}` tells of it")
 
-    def test_an_end_that_means_several_is_refused(self, world, holdfast):
+    def test_an_end_that_means_several_is_refused(self, world, standfast):
         at = datetime.now(UTC)
         for begin in ("a", "b"):
             made = Incident(id=f"{begin}-0123456789", trouble=Trouble.CRASH, summary="", at=at, last_at=at)
             run_errand(world.do, write_incident(world.verbs, made))
-        assert_refused(holdfast("incidents", "show", "456789"), 1, "is the end of 2 ids")
+        assert_refused(standfast("incidents", "show", "456789"), 1, "is the end of 2 ids")
 
 
 class TestExport:
-    def test_an_archive_has_the_files_and_is_private(self, holdfast, happened, tmp_path):
+    def test_an_archive_has_the_files_and_is_private(self, standfast, happened, tmp_path):
         incident, other = happened(), happened(Trouble.HANG)
-        told = holdfast("incidents", "export", incident[-8:], other, "--to", "out.zip")
+        told = standfast("incidents", "export", incident[-8:], other, "--to", "out.zip")
         assert told.stdout == "2 incidents exported to out.zip.\n"
         assert stat.S_IMODE((tmp_path / "out.zip").stat().st_mode) == 0o600
         with zipfile.ZipFile(tmp_path / "out.zip") as archive:
@@ -190,90 +190,90 @@ class TestExport:
             assert archive.read(f"{incident}/stacks.txt").decode() == EVIDENCE.parts["stacks"]
             assert json.loads(archive.read(f"{other}/incident.json"))["trouble"] == "hang"
 
-    def test_a_folder_has_the_same_files(self, holdfast, happened, tmp_path):
+    def test_a_folder_has_the_same_files(self, standfast, happened, tmp_path):
         incident = happened()
-        shown = answer(holdfast("incidents", "export", "--all", "--to", "out", "--json"))
+        shown = answer(standfast("incidents", "export", "--all", "--to", "out", "--json"))
         assert shown == {"exported": [incident], "to": "out"}
         made = tmp_path / "out" / incident
         assert {file.name for file in made.iterdir()} == {"exit.txt", "incident.json", "log_tail.txt", "stacks.txt"}
         assert {stat.S_IMODE(file.stat().st_mode) for file in made.iterdir()} == {0o600}
 
     @pytest.mark.parametrize("target", ["out.zip", "out"])
-    def test_nothing_is_overwritten_unasked(self, holdfast, happened, tmp_path, target):
+    def test_nothing_is_overwritten_unasked(self, standfast, happened, tmp_path, target):
         incident = happened()
-        holdfast("incidents", "export", incident, "--to", target)
+        standfast("incidents", "export", incident, "--to", target)
         before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("out*/**/*")}
-        again = holdfast("incidents", "export", incident, "--to", target, input="n\n")
+        again = standfast("incidents", "export", incident, "--to", target, input="n\n")
         assert (again.exit_code, again.stdout) == (1, "")
         assert "Overwrite" in again.stderr
         assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("out*/**/*")} == before
-        nobody = holdfast("incidents", "export", incident, "--to", target)
+        nobody = standfast("incidents", "export", incident, "--to", target)
         assert nobody.exit_code == 2
         assert "nobody is there to confirm" in nobody.stderr
-        assert holdfast("incidents", "export", incident, "--to", target, "--yes").exit_code == 0
+        assert standfast("incidents", "export", incident, "--to", target, "--yes").exit_code == 0
 
-    def test_what_cannot_be_is_refused(self, holdfast, happened, tmp_path):
+    def test_what_cannot_be_is_refused(self, standfast, happened, tmp_path):
         incident = happened()
         (tmp_path / "file").write_text("")
         (tmp_path / "folder.zip").mkdir()
-        assert_refused(holdfast("incidents", "export", "--to", "x.zip"), 2, "give the ids of incidents, or --all")
-        assert_refused(holdfast("incidents", "export", incident, "--all", "--to", "x"), 2, "and not both")
-        assert_refused(holdfast("incidents", "export", incident, "--to", "file"), 2, "file is a file")
-        assert_refused(holdfast("incidents", "export", incident, "--to", "folder.zip"), 2, "is a folder")
-        assert_refused(holdfast("incidents", "export", incident, "--to", "none/x.zip"), 1, "No such file")
-        assert_refused(holdfast("incidents", "export", incident), 2, "Missing option '--to'")
+        assert_refused(standfast("incidents", "export", "--to", "x.zip"), 2, "give the ids of incidents, or --all")
+        assert_refused(standfast("incidents", "export", incident, "--all", "--to", "x"), 2, "and not both")
+        assert_refused(standfast("incidents", "export", incident, "--to", "file"), 2, "file is a file")
+        assert_refused(standfast("incidents", "export", incident, "--to", "folder.zip"), 2, "is a folder")
+        assert_refused(standfast("incidents", "export", incident, "--to", "none/x.zip"), 1, "No such file")
+        assert_refused(standfast("incidents", "export", incident), 2, "Missing option '--to'")
 
-    def test_no_name_in_the_store_leads_out_of_the_export(self, world, holdfast, tmp_path):
+    def test_no_name_in_the_store_leads_out_of_the_export(self, world, standfast, tmp_path):
         at = datetime.now(UTC)
         made = Incident(id="../../up", trouble=Trouble.CRASH, summary="", at=at, last_at=at)
         run_errand(world.do, write_incident(world.verbs, made, Evidence({"../x": "1"})))
-        assert holdfast("incidents", "export", "--all", "--to", "out").exit_code == 0
+        assert standfast("incidents", "export", "--all", "--to", "out").exit_code == 0
         files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("out/**/*")}
         assert files == {"out/up", "out/up/incident.json", "out/up/x.txt"}
 
 
 class TestForget:
-    def test_those_named_are_forgotten_with_their_evidence(self, world, holdfast, happened, kept):
+    def test_those_named_are_forgotten_with_their_evidence(self, world, standfast, happened, kept):
         one, two = happened(), happened()
-        assert holdfast("incidents", "forget", one[-8:]).stdout == "1 incident forgotten.\n"
+        assert standfast("incidents", "forget", one[-8:]).stdout == "1 incident forgotten.\n"
         assert kept() == [two]
         assert run_errand(world.do, read_evidence(world.verbs, one)).parts == {}
 
-    def test_before_and_all_ask_first(self, holdfast, happened, kept):
+    def test_before_and_all_ask_first(self, standfast, happened, kept):
         old, new = happened(ago=50 * HOUR), happened()
-        assert "Forget 1 incident?" in holdfast("incidents", "forget", "--before", "2d", input="n\n").stderr
+        assert "Forget 1 incident?" in standfast("incidents", "forget", "--before", "2d", input="n\n").stderr
         assert kept() == [new, old]
-        holdfast("incidents", "forget", "--before", "2d", input="y\n")
+        standfast("incidents", "forget", "--before", "2d", input="y\n")
         assert kept() == [new]
-        assert answer(holdfast("incidents", "forget", "--all", "--yes", "--json")) == {"forgotten": [new]}
-        assert holdfast("incidents", "forget", "--all", "--yes").stdout == "No incident matches.\n"
+        assert answer(standfast("incidents", "forget", "--all", "--yes", "--json")) == {"forgotten": [new]}
+        assert standfast("incidents", "forget", "--all", "--yes").stdout == "No incident matches.\n"
 
     @pytest.mark.parametrize("words", [[], ["3c2d1e0f", "--all"], ["--all", "--before", "1d"]])
-    def test_one_way_to_say_which(self, holdfast, words):
-        assert_refused(holdfast("incidents", "forget", *words), 2, "only one of these")
+    def test_one_way_to_say_which(self, standfast, words):
+        assert_refused(standfast("incidents", "forget", *words), 2, "only one of these")
 
 
 class TestLinks:
-    def test_a_job_names_its_incidents(self, world, holdfast, happened):
+    def test_a_job_names_its_incidents(self, world, standfast, happened):
         job, innocent = world.dead(task="render"), world.enqueue()
         first, last = happened(ago=2 * HOUR, jobs=[job]), happened(Trouble.HANG, jobs=[job])
-        assert answer(holdfast("jobs", "show", job, "--json"))["incidents"] == [last, first]
-        assert answer(holdfast("jobs", "show", innocent, "--json"))["incidents"] == []
-        told = holdfast("jobs", "show", job).stdout
+        assert answer(standfast("jobs", "show", job, "--json"))["incidents"] == [last, first]
+        assert answer(standfast("jobs", "show", innocent, "--json"))["incidents"] == []
+        told = standfast("jobs", "show", job).stdout
         assert f"{last[-8:]} hang (1 h ago), {first[-8:]} crash (2 h ago)" in told
-        assert "incidents" not in holdfast("jobs", "show", innocent).stdout
+        assert "incidents" not in standfast("jobs", "show", innocent).stdout
 
-    def test_the_list_of_dead_jobs_names_them(self, world, holdfast, happened):
+    def test_the_list_of_dead_jobs_names_them(self, world, standfast, happened):
         job, other = world.dead(), world.dead()
         happened(ago=2 * HOUR, jobs=[job])
-        listed = {each["id"]: each["incidents"] for each in answer(holdfast("dead", "list", "--json"))}
+        listed = {each["id"]: each["incidents"] for each in answer(standfast("dead", "list", "--json"))}
         assert (len(listed[job]), listed[other]) == (1, [])
         last = happened(jobs=[job])
-        rows = {row.split()[0]: row for row in holdfast("dead", "list").stdout.splitlines()}
+        rows = {row.split()[0]: row for row in standfast("dead", "list").stdout.splitlines()}
         assert f"{last[-8:]} +1" in rows[job]
         assert last[-8:] not in rows[other]
 
-    def test_a_job_that_its_incident_does_not_name_any_more_leads_to_it(self, world, holdfast, happened):
+    def test_a_job_that_its_incident_does_not_name_any_more_leads_to_it(self, world, standfast, happened):
         """One that happened often names the last jobs only, and says how many more there were."""
         last = world.dead(task="render")
         incident = happened(jobs=[last], count=61, more_jobs=60)
@@ -281,41 +281,41 @@ class TestLinks:
             world.dead(task="render", failure=Failure("Crash", f"it died (incident {incident[-8:]})")),
             world.dead(),
         )
-        assert answer(holdfast("jobs", "show", early, "--json"))["incidents"] == [incident]
-        listed = {each["id"]: each["incidents"] for each in answer(holdfast("dead", "list", "--json"))}
+        assert answer(standfast("jobs", "show", early, "--json"))["incidents"] == [incident]
+        listed = {each["id"]: each["incidents"] for each in answer(standfast("dead", "list", "--json"))}
         assert listed == {last: [incident], early: [incident], other: []}
         for job, found in ((early, [incident]), (early[-8:], [incident]), (other, []), (new_job_id(), [])):
-            shown = answer(holdfast("incidents", "list", "--json", "--job", job))
+            shown = answer(standfast("incidents", "list", "--json", "--job", job))
             assert [each["id"] for each in shown] == found
-        assert "more than 1 job of render" in holdfast("incidents", "list").stdout
-        assert "and 60 runs more before these" in holdfast("incidents", "show", incident).stdout
+        assert "more than 1 job of render" in standfast("incidents", "list").stdout
+        assert "and 60 runs more before these" in standfast("incidents", "show", incident).stdout
 
-    def test_an_incident_that_is_forgotten_is_told_to_be(self, world, holdfast, happened):
+    def test_an_incident_that_is_forgotten_is_told_to_be(self, world, standfast, happened):
         incident = happened()
         job = world.dead(failure=Failure("Crash", f"it died (incident {incident[-8:]})"))
-        assert answer(holdfast("jobs", "show", job, "--json"))["forgotten_incidents"] == []
-        holdfast("incidents", "forget", incident)
-        shown = answer(holdfast("jobs", "show", job, "--json"))
+        assert answer(standfast("jobs", "show", job, "--json"))["forgotten_incidents"] == []
+        standfast("incidents", "forget", incident)
+        shown = answer(standfast("jobs", "show", job, "--json"))
         assert (shown["incidents"], shown["forgotten_incidents"]) == ([], [incident[-8:]])
-        told = holdfast("jobs", "show", job).stdout
+        told = standfast("jobs", "show", job).stdout
         assert f"{incident[-8:]} was forgotten, with the evidence" in told
         assert "incidents show" not in told
 
     def test_a_narrow_terminal_has_room_for_the_incident_of_a_dead_job(
-        self, world, holdfast, happened, monkeypatch
+        self, world, standfast, happened, monkeypatch
     ):
         monkeypatch.setenv("COLUMNS", "80")
         job = world.dead(task="render_all_the_pages", failure=Failure("Crash", "a long story " * 20))
         incident = happened(jobs=[job])
-        header, _, row = holdfast("dead", "list").stdout.splitlines()
+        header, _, row = standfast("dead", "list").stdout.splitlines()
         assert {"ID", "ERROR", "INCIDENT"} <= set(header.split())
         assert row.split()[0] == job[-8:]
         assert row.rstrip().endswith(incident[-8:])
         assert "a long" in row
 
-    def test_doctor_tells_of_the_last_day(self, holdfast, happened):
+    def test_doctor_tells_of_the_last_day(self, standfast, happened):
         def found():
-            checks = answer(holdfast("doctor", "--json"))["checks"]
+            checks = answer(standfast("doctor", "--json"))["checks"]
             return next((each["level"], each["says"]) for each in checks if each["check"] == "incidents")
 
         assert found() == ("ok", "none in the last day")

@@ -50,13 +50,13 @@ def test_so_many_failures_in_a_row_are_the_end():
         assert len(host.asked) == 7
 
 
-def test_an_incident_is_opened_with_the_failures_as_evidence(holdfast):
+def test_an_incident_is_opened_with_the_failures_as_evidence(standfast):
     with ping_host(500, 502, 503) as host:
         url = f"{host.url}/ping?key=hunter2"
-        result = holdfast("keepalive", url, *QUICK, "--json")
+        result = standfast("keepalive", url, *QUICK, "--json")
         assert result.exit_code == HOST_DOWN
         incident_id = told(result)[-1]["incident"]
-        shown = answer(holdfast("incidents", "show", incident_id, "--json"))
+        shown = answer(standfast("incidents", "show", incident_id, "--json"))
         assert (shown["trouble"], shown["count"], shown["host"]) == ("unreachable", 1, socket.gethostname())
         assert (
             shown["summary"] == f"{host.url}/ping did not answer well: 3 failures in a row, 503 Service Unavailable"
@@ -67,11 +67,11 @@ def test_an_incident_is_opened_with_the_failures_as_evidence(holdfast):
             "503 Service Unavailable",
         ]
         assert "hunter2" not in json.dumps(shown) + result.output
-        again = holdfast("keepalive", url, *QUICK)
+        again = standfast("keepalive", url, *QUICK)
         assert f"incident {incident_id[-8:]}" in again.stdout
-        [listed] = answer(holdfast("incidents", "list", "--json"))
+        [listed] = answer(standfast("incidents", "list", "--json"))
         assert (listed["id"], listed["count"]) == (incident_id, 2)
-        assert "unreachable" in holdfast("incidents", "list").stdout
+        assert "unreachable" in standfast("incidents", "list").stdout
 
 
 def test_a_store_that_is_not_there_does_not_keep_from_ending(tmp_path):
@@ -79,7 +79,7 @@ def test_a_store_that_is_not_there_does_not_keep_from_ending(tmp_path):
         result = bare("keepalive", host.url, "--fail-after", "1", "--url", f"sqlite:///{tmp_path}/none.db")
         assert result.exit_code == HOST_DOWN
         assert "given up" in result.stdout
-        assert "holdfast: the incident is not in the store: there is no database" in result.stderr
+        assert "standfast: the incident is not in the store: there is no database" in result.stderr
         assert list(tmp_path.iterdir()) == []
 
 
@@ -104,14 +104,14 @@ def test_once():
         assert bare("keepalive", good.url, bad.url, "--once").exit_code == FAILED
 
 
-def test_the_token_is_sent_and_never_told(holdfast, tmp_path):
+def test_the_token_is_sent_and_never_told(standfast, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     file.chmod(0o600)
     with ping_host(401) as host:
-        result = holdfast("keepalive", host.url, *QUICK, "--token-file", str(file), "--json")
+        result = standfast("keepalive", host.url, *QUICK, "--token-file", str(file), "--json")
         assert host.asked == [("/", f"Bearer {TOKEN}")] * 3
-        incident = holdfast("incidents", "show", told(result)[-1]["incident"], "--json").stdout
+        incident = standfast("incidents", "show", told(result)[-1]["incident"], "--json").stdout
         assert TOKEN not in result.output + incident
 
 

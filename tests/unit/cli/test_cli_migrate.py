@@ -1,4 +1,4 @@
-"""`holdfast migrate` makes and updates tables, and shows before what it would do."""
+"""`standfast migrate` makes and updates tables, and shows before what it would do."""
 
 import json
 import sqlite3
@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.main import cli
-from holdfast.store.postgres.address import parse_address
+from standfast.cli.main import cli
+from standfast.store.postgres.address import parse_address
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -21,7 +21,7 @@ def url(request, tmp_path):
 
 
 def migrate(url, *args):
-    return CliRunner().invoke(cli, ["migrate", *args, "--url", url], prog_name="holdfast")
+    return CliRunner().invoke(cli, ["migrate", *args, "--url", url], prog_name="standfast")
 
 
 def asked(url, *args):
@@ -52,7 +52,7 @@ def test_two_questions_at_once_are_refused(url):
     """And it is said where the help of this command is."""
     refused = migrate(url, "--plan", "--status")
     assert refused.exit_code == 2
-    assert "ask one (see `holdfast migrate --help`)" in refused.stderr
+    assert "ask one (see `standfast migrate --help`)" in refused.stderr
 
 
 def test_the_words_for_people(url):
@@ -81,14 +81,14 @@ def test_tables_of_the_future_are_left_alone(url):
     assert (status.exit_code, "newer release" in status.stdout) == (3, True)
     refused = migrate(url)
     assert refused.exit_code == 3
-    assert "upgrade holdfast" in refused.stderr
+    assert "upgrade standfast" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 
 def make_new(url):
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as own:
-            own.execute("UPDATE holdfast_schema SET version = 99")
+            own.execute("UPDATE standfast_schema SET version = 99")
             own.commit()
         return
     address = parse_address(url)
@@ -114,7 +114,7 @@ def test_a_store_without_tables_has_nothing_to_migrate():
 def test_a_wrong_password_is_told_in_one_line(postgres_url):
     """With the exit code for a store that cannot be used, and without the password."""
     scheme, _, rest = postgres_url.partition("://")
-    done = migrate(f"{scheme}://holdfast:wr0ng-one@{rest.partition('@')[2]}")
+    done = migrate(f"{scheme}://standfast:wr0ng-one@{rest.partition('@')[2]}")
     assert done.exit_code == 3
     assert len(done.stderr.splitlines()) == 1
     assert "password" in done.stderr

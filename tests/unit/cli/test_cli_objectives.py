@@ -1,4 +1,4 @@
-"""`holdfast objectives`: how objectives stand, from the store alone."""
+"""`standfast objectives`: how objectives stand, from the store alone."""
 
 import re
 
@@ -7,13 +7,13 @@ from cli_world import answer
 from msgspec.structs import replace
 
 from figures_stage import Stage
-from holdfast.awaiting import run_at_once
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Catalogue
-from holdfast.clock import SystemClock
-from holdfast.core.objective import Objective
-from holdfast.core.states import Move
-from holdfast.store.errand import run_errand
+from standfast.awaiting import run_at_once
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Catalogue
+from standfast.clock import SystemClock
+from standfast.core.objective import Objective
+from standfast.core.states import Move
+from standfast.store.errand import run_errand
 
 SHOP = Catalogue(
     "shop",
@@ -39,9 +39,9 @@ def told(world):
 
 
 @pytest.mark.usefixtures("told")
-def test_for_programs(holdfast):
+def test_for_programs(standfast):
     """All that is known of each."""
-    mail, soon = answer(holdfast("objectives", "--json"))
+    mail, soon = answer(standfast("objectives", "--json"))
     assert (mail["name"], mail["task"], mail["target"], mail["over"]) == ("mail", "send", 0.9, 28)
     assert (mail["good"], mail["bad"], mail["share"], mail["budget_left"]) == (19, 1, 0.95, 0.5)
     assert (mail["kept"], soon["kept"]) == (True, False)
@@ -51,22 +51,22 @@ def test_for_programs(holdfast):
 
 
 @pytest.mark.usefixtures("told")
-def test_for_people(holdfast):
+def test_for_people(standfast):
     """A line each, with a bar of what is left."""
-    _, _, mail, soon = holdfast("objectives").stdout.splitlines()
+    _, _, mail, soon = standfast("objectives").stdout.splitlines()
     assert re.fullmatch(r"mail +90 % of task send succeed, over 28 d +19 +1 +95 % +50 % +█{5}░{5} .*0\.5×.*", mail)
     assert re.search(r"start within 1 s, over 7 d +20 +20 +50 % +overdrawn by 4,900 % +░{10} +50\.0× +50\.0×", soon)
 
 
-def test_what_is_declared_no_more_is_none(holdfast, world):
+def test_what_is_declared_no_more_is_none(standfast, world):
     """Of each app the newest release counts."""
     run_errand(world.backend.run, publish(world.verbs, SHOP))
     newer = replace(SHOP, release="2", published_at=SystemClock().now(), objectives=SHOP.objectives[1:])
     run_errand(world.backend.run, publish(world.verbs, newer))
-    assert [each["name"] for each in answer(holdfast("objectives", "--json"))] == ["soon"]
+    assert [each["name"] for each in answer(standfast("objectives", "--json"))] == ["soon"]
 
 
-def test_none(holdfast):
+def test_none(standfast):
     """It says how to declare one."""
-    assert "app.objective" in holdfast("objectives").stdout
-    assert answer(holdfast("objectives", "--json")) == []
+    assert "app.objective" in standfast("objectives").stdout
+    assert answer(standfast("objectives", "--json")) == []

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cli_world import bare, leaf_commands
 
-PROGRAM = Path(sys.executable).with_name("holdfast")
-LOADED = "import sys; from holdfast.cli.main import cli; cli(standalone_mode=False); print(*sys.modules)"
+PROGRAM = Path(sys.executable).with_name("standfast")
+LOADED = "import sys; from standfast.cli.main import cli; cli(standalone_mode=False); print(*sys.modules)"
 
 
 class TestHelp:
@@ -21,7 +21,7 @@ class TestHelp:
     def test_each_command_explains_itself_with_examples(self, path):
         text = bare(*path, "--help").stdout
         assert "Examples:\n" in text
-        assert f"    holdfast {' '.join(path)}".rstrip() in text
+        assert f"    standfast {' '.join(path)}".rstrip() in text
         assert "..." not in text.partition("Commands:")[2]
 
     def test_the_exit_codes_are_documented(self):
@@ -29,7 +29,7 @@ class TestHelp:
         assert all(re.search(rf"^ +{code} +\w", text, re.MULTILINE) for code in (0, 1, 2, 3, 130))
 
     def test_the_version(self):
-        assert re.fullmatch(r"holdfast \d+\.\d+\.\d+\S*\n", bare("--version").stdout)
+        assert re.fullmatch(r"standfast \d+\.\d+\.\d+\S*\n", bare("--version").stdout)
 
 
 class TestAsAProcess:
@@ -51,17 +51,17 @@ class TestAsAProcess:
             [sys.executable, "-c", LOADED, "stats", "--url", world.url], check=True, capture_output=True, text=True
         )
         loaded = set(result.stdout.splitlines()[-1].split())
-        assert loaded & {f"holdfast.cli.{path[0]}" for path, _ in leaf_commands()} == {"holdfast.cli.stats"}
+        assert loaded & {f"standfast.cli.{path[0]}" for path, _ in leaf_commands()} == {"standfast.cli.stats"}
 
     def test_a_misspelt_command_is_guessed(self):
         result = self.run("job")
         assert (result.returncode, result.stdout) == (2, "")
-        assert "Did you mean `holdfast jobs`?" in result.stderr
+        assert "Did you mean `standfast jobs`?" in result.stderr
 
     def test_an_error_is_one_line_and_its_exit_code(self, tmp_path):
         result = self.run("jobs", "list", cwd=tmp_path)
         assert (result.returncode, result.stdout) == (3, "")
-        assert re.fullmatch(r"holdfast: there is no database [^\n]+\n", result.stderr)
+        assert re.fullmatch(r"standfast: there is no database [^\n]+\n", result.stderr)
         assert list(tmp_path.iterdir()) == []
 
     def test_a_terminal_without_unicode_is_no_reason_to_fail(self, world):

@@ -1,4 +1,4 @@
-"""`holdfast report`: to the terminal, to a file, to people."""
+"""`standfast report`: to the terminal, to a file, to people."""
 
 import importlib
 import json
@@ -10,14 +10,14 @@ import pytest
 from cli_world import answer, assert_refused
 
 from figures_stage import Stage
-from holdfast.awaiting import run_at_once
-from holdfast.clock import SystemClock
-from holdfast.core.states import Move
+from standfast.awaiting import run_at_once
+from standfast.clock import SystemClock
+from standfast.core.states import Move
 
 APP = """
-from holdfast import CommandChannel, Holdfast
+from standfast import CommandChannel, Standfast
 
-app = Holdfast("{url}", name="shop")
+app = Standfast("{url}", name="shop")
 app.alerts(channels=[CommandChannel(name="ops", command=("/bin/sh", "-c", "cat > sent; exit {code}"))])
 """
 
@@ -33,9 +33,9 @@ def counted(world):
 
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("since", ["5m", "24h", "30d"])
-def test_text(holdfast, since):
+def test_text(standfast, since):
     """What ran and why jobs died, whichever figures are read."""
-    told = holdfast("report", "--since", since, "--tz", "UTC").stdout
+    told = standfast("report", "--since", since, "--tz", "UTC").stdout
     assert "18 jobs completed, 1 dead job\n" in told
     assert "1  SMTPError: 451 try again  send_email" in told
     assert "(UTC)" in told
@@ -43,9 +43,9 @@ def test_text(holdfast, since):
 
 
 @pytest.mark.usefixtures("counted")
-def test_json(holdfast):
+def test_json(standfast):
     """Spans are seconds, and no arguments are in it."""
-    result = holdfast("report", "--json")
+    result = standfast("report", "--json")
     told = answer(result)
     [task] = told["tasks"]
     assert (task["task"], task["runs"], task["completed"], task["run_longest"]) == ("send_email", 20, 18, 0.2)
@@ -57,10 +57,10 @@ def test_json(holdfast):
 
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize(("name", "form"), [("r.html", None), ("r.xlsx", None), ("r.pdf", "html"), ("r.TXT", None)])
-def test_files(holdfast, tmp_path, name, form):
+def test_files(standfast, tmp_path, name, form):
     """The name of the file says what it is, unless it is said."""
     asked = ["report", "--output", name, *(["--format", form] if form else [])]
-    assert holdfast(*asked).stdout == f"Written to {name}.\n"
+    assert standfast(*asked).stdout == f"Written to {name}.\n"
     written = tmp_path / name
     if name == "r.xlsx":
         with ZipFile(written) as file:
@@ -68,12 +68,12 @@ def test_files(holdfast, tmp_path, name, form):
     else:
         assert written.read_bytes().startswith(b"<!doctype html>") == (name != "r.TXT")
         assert b"SMTPError: 451 try again" in written.read_bytes()
-    assert answer(holdfast(*asked, "--json"))["written"] == name
+    assert answer(standfast(*asked, "--json"))["written"] == name
 
 
-def test_html_to_the_terminal(holdfast):
+def test_html_to_the_terminal(standfast):
     """As it is."""
-    assert holdfast("report", "--format", "html").stdout.endswith("</main></body></html>\n")
+    assert standfast("report", "--format", "html").stdout.endswith("</main></body></html>\n")
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_html_to_the_terminal(holdfast):
         (["--channel", "ops"], "--channel needs MODULE:APP"),
     ],
 )
-def test_what_cannot_be(holdfast, words, told):
+def test_what_cannot_be(standfast, words, told):
     """One line, and what to do."""
-    assert_refused(holdfast("report", *words), 2, told)
+    assert_refused(standfast("report", *words), 2, told)
 
 
 @pytest.fixture
@@ -115,17 +115,17 @@ def target(world, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("counted")
-def test_sent_to_people(holdfast, target, tmp_path):
+def test_sent_to_people(standfast, target, tmp_path):
     """Now, through a channel of the app."""
-    assert holdfast("report", "--channel", "ops", target(0)).stdout == "Sent through ops.\n"
+    assert standfast("report", "--channel", "ops", target(0)).stdout == "Sent through ops.\n"
     sent = json.loads((tmp_path / "sent").read_text())
     assert sent["title"] == "report in shop: Nothing is wrong now. 18 jobs completed, 1 dead job"
     assert "SMTPError: 451 try again" in sent["text"]
-    assert answer(holdfast("report", "--channel", "ops", target(0), "--json"))["channel"] == "ops"
+    assert answer(standfast("report", "--channel", "ops", target(0), "--json"))["channel"] == "ops"
 
 
 @pytest.mark.usefixtures("counted")
-def test_not_sent(holdfast, target):
+def test_not_sent(standfast, target):
     """A channel that is none, or that fails."""
-    assert_refused(holdfast("report", "--channel", "opps", target(0)), 2, "no channel 'opps'; did you mean ops?")
-    assert_refused(holdfast("report", "--channel", "ops", target(3)), 1, "channel 'ops'")
+    assert_refused(standfast("report", "--channel", "opps", target(0)), 2, "no channel 'opps'; did you mean ops?")
+    assert_refused(standfast("report", "--channel", "ops", target(3)), 1, "channel 'ops'")

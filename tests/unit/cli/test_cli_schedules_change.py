@@ -7,23 +7,23 @@ import pytest
 from cli_schedules import ago, fires_of, keep, now, plan_of, write_app
 from cli_world import WORKER, answer, assert_refused, bare
 
-from holdfast import AnyOf, At, Cron, Every, Window
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.record import FireCause, Kind
-from holdfast.core.states import State
-from holdfast.schedule.days import WEEKDAYS
-from holdfast.schedule.plan import Origin, Run
+from standfast import AnyOf, At, Cron, Every, Window
+from standfast.core.crash import Death, DeathKind
+from standfast.core.record import FireCause, Kind
+from standfast.core.states import State
+from standfast.schedule.days import WEEKDAYS
+from standfast.schedule.plan import Origin, Run
 
 USAGE, FAILED = 2, 1
 NIGHTLY = Cron("0 2 * * *", tz="Asia/Taipei", misfire="all", exclude=["sat"])
 
 
 @pytest.fixture
-def made(world, holdfast):
+def made(world, standfast):
     """Make a schedule by hand and return its rule."""
 
     def make(*options, name="nightly", task="report"):
-        result = holdfast("schedules", "create", name, task, *options)
+        result = standfast("schedules", "create", name, task, *options)
         assert result.exit_code == 0, result.stderr
         return plan_of(world, name).rule
 
@@ -96,40 +96,42 @@ class TestCreatedRules:
 
 
 class TestCreate:
-    def test_it_says_when_it_fires_and_that_nobody_checked_it(self, world, holdfast):
-        said = holdfast("schedules", "create", "poll", "poll_orders", "--every", "1h")
+    def test_it_says_when_it_fires_and_that_nobody_checked_it(self, world, standfast):
+        said = standfast("schedules", "create", "poll", "poll_orders", "--every", "1h")
         assert said.exit_code == 0
         assert said.stdout.startswith("Schedule 'poll' is made: it fires every hour.\nNext: ")
         assert "(in 1 h)" in said.stdout
         assert "Stored as given" in said.stdout
         assert "No worker is running" not in said.stdout
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
-        said = holdfast("schedules", "create", "poll2", "poll_orders", "--every", "1h")
+        said = standfast("schedules", "create", "poll2", "poll_orders", "--every", "1h")
         assert "No worker is running, so nothing is fired" in said.stdout
 
-    def test_one_that_never_fires_says_so(self, holdfast):
+    def test_one_that_never_fires_says_so(self, standfast):
         excluded = ("--cron", "30 3 * * *", "--exclude", "03:00-04:00")
-        assert "All its times are excluded" in holdfast("schedules", "create", "a", "report", *excluded).stdout
-        assert "excluded" in holdfast("schedules").stdout.splitlines()[2]
+        assert "All its times are excluded" in standfast("schedules", "create", "a", "report", *excluded).stdout
+        assert "excluded" in standfast("schedules").stdout.splitlines()[2]
         past = ("--at", "2020-01-01T00:00Z")
-        said = holdfast("schedules", "create", "b", "report", *past)
+        said = standfast("schedules", "create", "b", "report", *past)
         assert said.exit_code != 0
         assert "would never fire: none of its times is still to come" in said.stderr
 
-    def test_arguments_and_routing_without_an_app(self, world, holdfast):
+    def test_arguments_and_routing_without_an_app(self, world, standfast):
         options = ("--kwarg", 'to="ada"', "--kwarg", "n=[1, 2]", "--queue", "mail", "--priority", "3")
         shown = answer(
-            holdfast("schedules", "create", "a", "send", "--every", "1h", *options, "--max-attempts", "1", "--json")
+            standfast(
+                "schedules", "create", "a", "send", "--every", "1h", *options, "--max-attempts", "1", "--json"
+            )
         )
         assert shown["args"] == {"to": "ada", "n": [1, 2]}
         assert (shown["queue"], shown["priority"], shown["max_attempts"]) == ("mail", 3, 1)
         assert shown["checked"] is False
         assert plan_of(world, "a").job.payload == b'{"v":1,"args":{"to":"ada","n":[1, 2]}}'
 
-    def test_with_an_app_the_arguments_are_checked_and_the_policy_is_the_tasks(self, tmp_path, world, holdfast):
+    def test_with_an_app_the_arguments_are_checked_and_the_policy_is_the_tasks(self, tmp_path, world, standfast):
         app = write_app(tmp_path, world.url, more=", version=3")
         options = ("--arg", '"2026-02-03"', "--kwarg", 'token="s3cret"', "--app", app, "--every", "1h")
-        shown = answer(holdfast("schedules", "create", "a", "report", *options, "--json"))
+        shown = answer(standfast("schedules", "create", "a", "report", *options, "--json"))
         assert (shown["queue"], shown["max_attempts"], shown["payload_version"]) == ("reports", 2, 3)
         assert shown["args"] == {"day": "2026-02-03", "token": "••••"}
         assert shown["checked"] is True
@@ -152,20 +154,20 @@ class TestCreate:
             (("--arg", '"2026-01-01"', "--kwarg", 'day="2026-01-01"'), "'day' twice"),
         ],
     )
-    def test_arguments_that_do_not_fit_are_refused(self, tmp_path, world, holdfast, options, words):
+    def test_arguments_that_do_not_fit_are_refused(self, tmp_path, world, standfast, options, words):
         app = write_app(tmp_path, world.url)
-        made = holdfast("schedules", "create", "a", "report", "--every", "1h", "--app", app, *options)
+        made = standfast("schedules", "create", "a", "report", "--every", "1h", "--app", app, *options)
         assert_refused(made, USAGE, words)
         assert world.do(world.verbs.records(Kind.SCHEDULE)) == ()
 
-    def test_an_unknown_task_of_the_app_is_refused(self, tmp_path, world, holdfast):
+    def test_an_unknown_task_of_the_app_is_refused(self, tmp_path, world, standfast):
         app = write_app(tmp_path, world.url)
-        made = holdfast("schedules", "create", "a", "reprot", "--every", "1h", "--app", app)
+        made = standfast("schedules", "create", "a", "reprot", "--every", "1h", "--app", app)
         assert_refused(made, USAGE, "the app has no task 'reprot'; did you mean report?")
 
-    def test_a_name_that_is_taken_is_refused(self, world, holdfast):
+    def test_a_name_that_is_taken_is_refused(self, world, standfast):
         keep(world, "nightly", NIGHTLY)
-        made = holdfast("schedules", "create", "nightly", "report", "--every", "1h")
+        made = standfast("schedules", "create", "nightly", "report", "--every", "1h")
         assert_refused(made, FAILED, "there is a schedule 'nightly' already")
         assert plan_of(world, "nightly").rule == NIGHTLY
 
@@ -204,9 +206,9 @@ CRON = ("--cron", "0 2 * * *")
         ((*CRON, "--app", "jobs"), "'jobs' is not MODULE:APP"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(world, holdfast, options, words):
+def test_what_cannot_be_is_refused_in_one_line(world, standfast, options, words):
     """The line says what is wrong and what to write, and nothing is stored."""
-    assert_refused(holdfast("schedules", "create", "nightly", "report", *options), USAGE, words)
+    assert_refused(standfast("schedules", "create", "nightly", "report", *options), USAGE, words)
     assert world.do(world.verbs.records(Kind.SCHEDULE)) == ()
 
 
@@ -224,11 +226,11 @@ def test_what_cannot_be_is_refused_in_one_line(world, holdfast, options, words):
     ],
 )
 @pytest.mark.parametrize("command", [("create", "nightly", "report"), ("edit", "nightly")])
-def test_advice_is_in_the_words_of_the_options(world, holdfast, command, options, advice):
+def test_advice_is_in_the_words_of_the_options(world, standfast, command, options, advice):
     """Who types at a shell is not told to write Python; what was typed is repeated as it was."""
     if command[0] == "edit":
         keep(world, "nightly", NIGHTLY)
-    refused = holdfast("schedules", *command, *options)
+    refused = standfast("schedules", *command, *options)
     assert_refused(refused, USAGE, advice)
     assert not re.search(r"\w\(\S|\w=\S", refused.stderr)
 
@@ -250,146 +252,148 @@ def test_whatever_the_help_says_can_be_excluded(made, text, excluded):
 
 
 @pytest.mark.parametrize(("name", "task"), [("a b", "report"), ("nightly", "a b"), ("", "report")])
-def test_names_are_checked(holdfast, name, task):
-    assert_refused(holdfast("schedules", "create", name, task, *CRON), USAGE, "name must be 1 to 128 letters")
+def test_names_are_checked(standfast, name, task):
+    assert_refused(standfast("schedules", "create", name, task, *CRON), USAGE, "name must be 1 to 128 letters")
 
 
 class TestEdit:
-    def edited(self, world, holdfast, *options, rule=NIGHTLY, name="nightly"):
+    def edited(self, world, standfast, *options, rule=NIGHTLY, name="nightly"):
         keep(world, name, rule)
-        result = holdfast("schedules", "edit", name, *options)
+        result = standfast("schedules", "edit", name, *options)
         assert result.exit_code == 0, result.stderr
         return plan_of(world, name).rule
 
-    def test_other_times_with_the_same_options(self, world, holdfast):
+    def test_other_times_with_the_same_options(self, world, standfast):
         expected = Cron("30 3 * * *", tz="Asia/Taipei", misfire="all", exclude=["sat"])
-        assert self.edited(world, holdfast, "--cron", "30 3 * * *") == expected
+        assert self.edited(world, standfast, "--cron", "30 3 * * *") == expected
 
-    def test_times_of_another_kind(self, world, holdfast):
-        assert self.edited(world, holdfast, "--every", "1h") == Every(3600, misfire="all", exclude=["sat"])
+    def test_times_of_another_kind(self, world, standfast):
+        assert self.edited(world, standfast, "--every", "1h") == Every(3600, misfire="all", exclude=["sat"])
 
-    def test_an_option_alone(self, world, holdfast):
+    def test_an_option_alone(self, world, standfast):
         expected = Cron("0 2 * * *", tz="Asia/Taipei", misfire="all", exclude=["sat"], overlap="allow")
-        assert self.edited(world, holdfast, "--overlap", "allow") == expected
+        assert self.edited(world, standfast, "--overlap", "allow") == expected
 
-    def test_a_zone_alone(self, world, holdfast):
-        changed = self.edited(world, holdfast, "--tz", "Europe/Berlin")
+    def test_a_zone_alone(self, world, standfast):
+        changed = self.edited(world, standfast, "--tz", "Europe/Berlin")
         assert changed == Cron("0 2 * * *", tz="Europe/Berlin", misfire="all", exclude=["sat"])
 
-    def test_a_union_stays_one(self, world, holdfast):
+    def test_a_union_stays_one(self, world, standfast):
         union = AnyOf(Cron("0 9 * * *"), Every(3600), overlap="allow")
-        changed = self.edited(world, holdfast, "--tz", "Asia/Taipei", "--anchored", "--misfire", "skip", rule=union)
+        changed = self.edited(
+            world, standfast, "--tz", "Asia/Taipei", "--anchored", "--misfire", "skip", rule=union
+        )
         members = (Cron("0 9 * * *", tz="Asia/Taipei"), Every(3600, anchored=True))
         assert changed == AnyOf(*members, overlap="allow", misfire="skip")
 
-    def test_none_takes_back(self, world, holdfast):
+    def test_none_takes_back(self, world, standfast):
         start = datetime(2026, 1, 1, tzinfo=UTC)
         rule = Every(3600, start=start, end=start + timedelta(days=9999), exclude=["sat"])
         assert self.edited(
-            world, holdfast, "--start", "none", "--end", "none", "--exclude", "none", rule=rule
+            world, standfast, "--start", "none", "--end", "none", "--exclude", "none", rule=rule
         ) == Every(3600)
 
-    def test_a_time_without_a_zone_is_read_in_that_of_the_schedule(self, world, holdfast):
-        changed = self.edited(world, holdfast, "--end", "2030-01-01")
+    def test_a_time_without_a_zone_is_read_in_that_of_the_schedule(self, world, standfast):
+        changed = self.edited(world, standfast, "--end", "2030-01-01")
         assert changed.end == datetime(2029, 12, 31, 16, tzinfo=UTC)
 
-    def test_arguments_change_one_by_one_and_secrets_stay(self, world, holdfast):
+    def test_arguments_change_one_by_one_and_secrets_stay(self, world, standfast):
         payload = b'{"v":2,"args":{"day":"2026-01-01","to":"ada"},"secret":{"token":"s3cret"}}'
         keep(world, "nightly", NIGHTLY, payload=payload)
-        assert holdfast("schedules", "edit", "nightly", "--kwarg", 'to="bob"', "--queue", "mail").exit_code == 0
+        assert standfast("schedules", "edit", "nightly", "--kwarg", 'to="bob"', "--queue", "mail").exit_code == 0
         job = plan_of(world, "nightly").job
         assert job.payload == b'{"v":2,"args":{"day":"2026-01-01","to":"bob"},"secret":{"token":"s3cret"}}'
         assert (job.queue, job.max_attempts) == ("mail", 5)
-        holdfast("schedules", "edit", "nightly", "--kwarg", 'token="new"')
+        standfast("schedules", "edit", "nightly", "--kwarg", 'token="new"')
         assert plan_of(world, "nightly").job.payload.endswith(b'"secret":{"token":"new"}}')
 
-    def test_with_an_app_they_are_checked(self, tmp_path, world, holdfast):
+    def test_with_an_app_they_are_checked(self, tmp_path, world, standfast):
         app = write_app(tmp_path, world.url)
         keep(world, "nightly", NIGHTLY, payload=b'{"v":1,"args":{"token":"s3cret"}}')
-        assert_refused(holdfast("schedules", "edit", "nightly", "--kwarg", "day=3", "--app", app), USAGE, "'day'")
-        assert holdfast("schedules", "edit", "nightly", "--kwarg", 'day="2026-02-03"', "--app", app).exit_code == 0
+        assert_refused(standfast("schedules", "edit", "nightly", "--kwarg", "day=3", "--app", app), USAGE, "'day'")
+        assert standfast("schedules", "edit", "nightly", "--kwarg", 'day="2026-02-03"', "--app", app).exit_code == 0
         assert plan_of(world, "nightly").job.payload == (
             b'{"v":1,"args":{"day":"2026-02-03"},"secret":{"token":"s3cret"}}'
         )
 
-    def test_another_task(self, world, holdfast):
+    def test_another_task(self, world, standfast):
         keep(world, "nightly", NIGHTLY)
-        assert holdfast("schedules", "edit", "nightly", "--task", "shop.report").exit_code == 0
+        assert standfast("schedules", "edit", "nightly", "--task", "shop.report").exit_code == 0
         assert plan_of(world, "nightly").job.task == "shop.report"
 
-    def test_one_that_code_declares_says_how_long_it_lasts(self, world, holdfast):
+    def test_one_that_code_declares_says_how_long_it_lasts(self, world, standfast):
         keep(world, "nightly", NIGHTLY, origin=Origin("shop", "7", "m"))
-        said = holdfast("schedules", "edit", "nightly", "--every", "1h").stdout
+        said = standfast("schedules", "edit", "nightly", "--every", "1h").stdout
         assert "shop declares it in code: it stays changed until that declaration is changed" in said
 
-    def test_nothing_to_change_is_refused(self, world, holdfast):
+    def test_nothing_to_change_is_refused(self, world, standfast):
         keep(world, "nightly", NIGHTLY)
-        assert_refused(holdfast("schedules", "edit", "nightly"), USAGE, "nothing is to be changed")
-        assert_refused(holdfast("schedules", "edit", "nightly", "--anchored"), USAGE, "--anchored says how")
+        assert_refused(standfast("schedules", "edit", "nightly"), USAGE, "nothing is to be changed")
+        assert_refused(standfast("schedules", "edit", "nightly", "--anchored"), USAGE, "--anchored says how")
         assert plan_of(world, "nightly").rule == NIGHTLY
 
-    def test_an_unknown_one_is_refused(self, world, holdfast):
+    def test_an_unknown_one_is_refused(self, world, standfast):
         keep(world, "nightly", NIGHTLY)
-        assert_refused(holdfast("schedules", "edit", "nigthly", *CRON), FAILED, "did you mean 'nightly'?")
+        assert_refused(standfast("schedules", "edit", "nigthly", *CRON), FAILED, "did you mean 'nightly'?")
 
 
 class TestPauseAndResume:
-    def test_pausing_takes_back_what_was_fired_ahead(self, world, holdfast):
+    def test_pausing_takes_back_what_was_fired_ahead(self, world, standfast):
         soon = now() + timedelta(seconds=30)
         job_id = world.enqueue(run_at=soon)
         keep(world, "poll", Every(3600), runs=(Run(job_id, soon),), cursor=soon)
-        said = holdfast("schedules", "pause", "poll", "--why", "the disk is full")
+        said = standfast("schedules", "pause", "poll", "--why", "the disk is full")
         assert said.stdout == (
-            "Schedule 'poll' is paused; jobs that run go on. `holdfast schedules resume poll` undoes it.\n"
+            "Schedule 'poll' is paused; jobs that run go on. `standfast schedules resume poll` undoes it.\n"
         )
         assert world.state(job_id) is State.CANCELLED
         assert plan_of(world, "poll").paused_why == "the disk is full"
-        again = holdfast("schedules", "pause", "poll")
+        again = standfast("schedules", "pause", "poll")
         assert re.fullmatch(r"Schedule 'poll' is paused already, since .*: the disk is full\.\n", again.stdout)
 
-    def test_resuming_goes_on_from_now(self, world, holdfast):
+    def test_resuming_goes_on_from_now(self, world, standfast):
         keep(world, "poll", Every(3600), paused_at=ago(hours=6), cursor=ago(hours=6))
-        said = holdfast("schedules", "resume", "poll").stdout
+        said = standfast("schedules", "resume", "poll").stdout
         assert said.startswith("Schedule 'poll' goes on.\nNext: ")
         plan = plan_of(world, "poll")
         assert plan.paused_at is None
         assert plan.cursor > ago(minutes=1)
 
-    def test_in_json(self, world, holdfast):
+    def test_in_json(self, world, standfast):
         keep(world, "poll", Every(3600))
-        paused = answer(holdfast("schedules", "pause", "poll", "--why", "x", "--json"))
+        paused = answer(standfast("schedules", "pause", "poll", "--why", "x", "--json"))
         assert (paused["schedule"], paused["why"]) == ("poll", "x")
-        resumed = answer(holdfast("schedules", "resume", "poll", "--json"))
+        resumed = answer(standfast("schedules", "resume", "poll", "--json"))
         assert (resumed["state"], resumed["next"] is None) == ("active", False)
 
     @pytest.mark.parametrize("command", ["pause", "resume", "trigger", "delete"])
-    def test_an_unknown_one_is_refused(self, holdfast, command):
-        assert_refused(holdfast("schedules", command, "nope"), FAILED, "there is no schedule 'nope'")
+    def test_an_unknown_one_is_refused(self, standfast, command):
+        assert_refused(standfast("schedules", command, "nope"), FAILED, "there is no schedule 'nope'")
 
 
 class TestTriggerAndDelete:
-    def test_a_trigger_prints_the_id_of_the_job(self, world, holdfast):
+    def test_a_trigger_prints_the_id_of_the_job(self, world, standfast):
         keep(world, "nightly", NIGHTLY, paused_at=ago(hours=1))
-        said = holdfast("schedules", "trigger", "nightly").stdout
+        said = standfast("schedules", "trigger", "nightly").stdout
         job_id = said.split()[0]
         assert said == f"{job_id}  enqueued\n"
         assert world.state(job_id) is State.READY
         (fire,) = fires_of(world, "nightly")
         assert (fire.cause, fire.job_id) == (FireCause.TRIGGER, job_id)
 
-    def test_a_deletion_asks_first(self, world, holdfast):
+    def test_a_deletion_asks_first(self, world, standfast):
         keep(world, "nightly", NIGHTLY)
-        refused = holdfast("schedules", "delete", "nightly", input="n\n")
+        refused = standfast("schedules", "delete", "nightly", input="n\n")
         assert refused.exit_code == FAILED
         assert "nothing was done" in refused.stderr
-        assert holdfast("schedules", "delete", "nightly", input="").exit_code == USAGE
+        assert standfast("schedules", "delete", "nightly", input="").exit_code == USAGE
         assert plan_of(world, "nightly").rule == NIGHTLY
-        assert holdfast("schedules", "delete", "nightly", input="y\n").stdout == "Schedule 'nightly' is deleted.\n"
+        assert standfast("schedules", "delete", "nightly", input="y\n").stdout == "Schedule 'nightly' is deleted.\n"
         assert world.do(world.verbs.records(Kind.SCHEDULE)) == ()
 
-    def test_one_that_code_declares_comes_back_and_that_is_said(self, world, holdfast):
+    def test_one_that_code_declares_comes_back_and_that_is_said(self, world, standfast):
         keep(world, "nightly", NIGHTLY, origin=Origin("shop", "7", "m"))
-        asked = holdfast("schedules", "delete", "nightly", input="n\n")
+        asked = standfast("schedules", "delete", "nightly", input="n\n")
         assert "which shop declares" in asked.stderr
-        deleted = answer(holdfast("schedules", "delete", "nightly", "--yes", "--json"))
+        deleted = answer(standfast("schedules", "delete", "nightly", "--yes", "--json"))
         assert deleted == {"schedule": "nightly", "deleted": True, "comes_back": True}

@@ -1,12 +1,12 @@
-"""`holdfast stats --since`: what workers have done, task by task."""
+"""`standfast stats --since`: what workers have done, task by task."""
 
 import pytest
 from cli_world import WORKER, answer, assert_refused
 
 from figures_stage import Stage
-from holdfast.awaiting import run_at_once
-from holdfast.clock import SystemClock
-from holdfast.core.states import Move
+from standfast.awaiting import run_at_once
+from standfast.clock import SystemClock
+from standfast.core.states import Move
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def counted(world):
 
 
 @pytest.mark.usefixtures("counted")
-def test_figures_for_programs(holdfast):
+def test_figures_for_programs(standfast):
     """Counts and percentiles by queue and task, the busiest first, and in all; else as without it."""
-    stats = answer(holdfast("stats", "--json", "--since", "1h"))
-    assert stats["states"] == answer(holdfast("stats", "--json"))["states"]
+    stats = answer(standfast("stats", "--json", "--since", "1h"))
+    assert stats["states"] == answer(standfast("stats", "--json"))["states"]
     send, printed = stats["figures"]["tasks"]
     assert (send["task"], send["queue"], send["completed"], send["failed"], send["dead"]) == (
         "send",
@@ -39,22 +39,22 @@ def test_figures_for_programs(holdfast):
 
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("since", ["1h", "24h", "7d", "30d"])
-def test_figures_for_people(holdfast, since):
+def test_figures_for_people(standfast, since):
     """A line for each task, whichever resolution is read."""
-    words = holdfast("stats", "--since", since).stdout
+    words = standfast("stats", "--since", since).stdout
     [line] = [line.split() for line in words.splitlines() if line.startswith("send")]
     assert line[:5] == ["send", "mail", "18", "1", "1"]
     assert WORKER in words
 
 
-def test_nothing_has_ended(holdfast):
+def test_nothing_has_ended(standfast):
     """An empty span says so; without --since nothing is said of it."""
-    assert "Nothing has ended." in holdfast("stats", "--since", "1h").stdout
-    assert "Nothing has ended." not in holdfast("stats").stdout
-    assert answer(holdfast("stats", "--since", "7d", "--json"))["figures"]["tasks"] == []
+    assert "Nothing has ended." in standfast("stats", "--since", "1h").stdout
+    assert "Nothing has ended." not in standfast("stats").stdout
+    assert answer(standfast("stats", "--since", "7d", "--json"))["figures"]["tasks"] == []
 
 
 @pytest.mark.parametrize("since", ["soon", "31d", "5s"])
-def test_a_span_that_cannot_be(holdfast, since):
+def test_a_span_that_cannot_be(standfast, since):
     """It is refused with what to write."""
-    assert_refused(holdfast("stats", "--since", since), 2, "--since: ")
+    assert_refused(standfast("stats", "--since", since), 2, "--since: ")

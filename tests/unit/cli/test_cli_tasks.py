@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from cli_world import answer
 
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Bound, Catalogue, Parameter, TaskEntry
-from holdfast.store.errand import run_errand
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Bound, Catalogue, Parameter, TaskEntry
+from standfast.store.errand import run_errand
 
 MAIL = TaskEntry(
     "shop.mail",
@@ -45,27 +45,27 @@ def catalogue(world):
 
 
 @pytest.mark.usefixtures("world")
-def test_where_nobody_has_published_it_is_said_how(holdfast):
-    assert "No worker has published a task; start one with" in holdfast("tasks").stdout
-    assert answer(holdfast("tasks", "--json")) == []
-    refused = holdfast("tasks", "show", "x")
+def test_where_nobody_has_published_it_is_said_how(standfast):
+    assert "No worker has published a task; start one with" in standfast("tasks").stdout
+    assert answer(standfast("tasks", "--json")) == []
+    refused = standfast("tasks", "show", "x")
     assert refused.exit_code == 1
     assert "no worker has published a task 'x'" in refused.stderr
 
 
 @pytest.mark.usefixtures("catalogue")
-def test_tasks_are_listed(holdfast):
-    head, _, mail, old = holdfast("tasks", env={"COLUMNS": "140"}).stdout.splitlines()
+def test_tasks_are_listed(standfast):
+    head, _, mail, old = standfast("tasks", env={"COLUMNS": "140"}).stdout.splitlines()
     assert {"TASK", "QUEUE", "ATTEMPTS", "PARAMETERS"} <= set(head.split())
     for word in ("shop.mail", "mail", "4", "to, [count], [card]", "Send what has to be sent."):
         assert word in mail
     assert "shop.old" in old
-    assert holdfast("tasks").stdout == holdfast("tasks", "list").stdout
+    assert standfast("tasks").stdout == standfast("tasks", "list").stdout
 
 
 @pytest.mark.usefixtures("catalogue")
-def test_tasks_for_programs(holdfast):
-    mail, old = answer(holdfast("tasks", "--json"))
+def test_tasks_for_programs(standfast):
+    mail, old = answer(standfast("tasks", "--json"))
     assert (mail["name"], mail["queue"], mail["app"], mail["release"]) == ("shop.mail", "mail", "shop", "2")
     assert mail["parameters"][1] == {
         "name": "count",
@@ -75,12 +75,12 @@ def test_tasks_for_programs(holdfast):
         "secret": False,
     }
     assert (mail["current"], old["current"]) == (True, False)
-    assert answer(holdfast("tasks", "show", "shop.mail", "--json")) == mail
+    assert answer(standfast("tasks", "show", "shop.mail", "--json")) == mail
 
 
 @pytest.mark.usefixtures("catalogue")
-def test_one_is_shown_with_all_that_is_known_of_it(holdfast):
-    said = holdfast("tasks", "show", "shop.mail", env={"COLUMNS": "120"}).stdout
+def test_one_is_shown_with_all_that_is_known_of_it(standfast):
+    said = standfast("tasks", "show", "shop.mail", env={"COLUMNS": "120"}).stdout
     for words in (
         "Send what has to be sent.",
         "mail, priority 0",
@@ -99,11 +99,11 @@ def test_one_is_shown_with_all_that_is_known_of_it(holdfast):
         "(not shown)  secret",
     ):
         assert words in said, words
-    assert "release 1; the newest does not have it" in holdfast("tasks", "show", "shop.old").stdout
+    assert "release 1; the newest does not have it" in standfast("tasks", "show", "shop.old").stdout
 
 
 @pytest.mark.usefixtures("catalogue")
-def test_a_slip_of_the_keyboard_is_guessed(holdfast):
-    refused = holdfast("tasks", "show", "shop.mial")
+def test_a_slip_of_the_keyboard_is_guessed(standfast):
+    refused = standfast("tasks", "show", "shop.mial")
     assert refused.exit_code == 1
     assert "did you mean shop.mail?" in refused.stderr

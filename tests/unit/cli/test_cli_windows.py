@@ -6,15 +6,15 @@ import pytest
 from cli_world import WORKER, answer
 from test_cli_check import canaries, failed_report
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Ending
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move
-from holdfast.schedule.closing import About, declare_hours
-from holdfast.schedule.declaring import Declarer, synchronise
-from holdfast.schedule.window import Window
-from holdfast.store.errand import run_errand
-from holdfast.store.protocol import ClaimRequest
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Ending
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move
+from standfast.schedule.closing import About, declare_hours
+from standfast.schedule.declaring import Declarer, synchronise
+from standfast.schedule.window import Window
+from standfast.store.errand import run_errand
+from standfast.store.protocol import ClaimRequest
 
 
 def window(begins_in, ends_in, **options):
@@ -43,75 +43,75 @@ def closed_words(name):
 
 
 class TestWhy:
-    def test_a_job_of_a_closed_queue(self, world, holdfast, declared):
+    def test_a_job_of_a_closed_queue(self, world, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
-        text = " ".join(holdfast("why", world.enqueue(queue="mail")).stdout.split())
+        text = " ".join(standfast("why", world.enqueue(queue="mail")).stdout.split())
         assert closed_words("queue 'mail'") in text
         assert "Etc/UTC (in 1 h): nightly recycle." in text
 
-    def test_a_job_of_a_closed_task(self, world, holdfast, declared):
+    def test_a_job_of_a_closed_task(self, world, standfast, declared):
         declared(declare_hours(About.TASK, "tidy", window(*NOW)))
-        told = answer(holdfast("why", world.enqueue(task="tidy"), "--json"))
+        told = answer(standfast("why", world.enqueue(task="tidy"), "--json"))
         assert closed_words("task 'tidy'") in told["why"]
 
-    def test_a_job_that_a_closed_task_has_put_off(self, world, holdfast, declared):
+    def test_a_job_that_a_closed_task_has_put_off(self, world, standfast, declared):
         hours = declare_hours(About.TASK, "tidy", window(-600, 60))
         declared(hours)
         job = world.enqueue(task="tidy")
         claim, now = world.claim(job), datetime.now(UTC)
         delay = hours.closed_at(now).end - now
         world.do(world.verbs.finish(WORKER, [Ending(claim.ref, Move.SNOOZE, delay=delay)]))
-        text = answer(holdfast("why", job, "--json"))["why"]
+        text = answer(standfast("why", job, "--json"))["why"]
         assert text.startswith("It waits until ")
         assert "Its task 'tidy' is closed until " in text
 
-    def test_a_job_whose_time_comes_inside_a_window(self, world, holdfast, declared):
+    def test_a_job_whose_time_comes_inside_a_window(self, world, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*LATER)))
-        inside = answer(holdfast("why", world.enqueue(delay=timedelta(seconds=5000)), "--json"))["why"]
-        after = answer(holdfast("why", world.enqueue(delay=timedelta(seconds=9000)), "--json"))["why"]
+        inside = answer(standfast("why", world.enqueue(delay=timedelta(seconds=5000)), "--json"))["why"]
+        after = answer(standfast("why", world.enqueue(delay=timedelta(seconds=9000)), "--json"))["why"]
         assert "Its queue 'mail' is then closed until " in inside
         assert "closed" not in after
 
-    def test_other_jobs_are_as_they_were(self, world, holdfast, declared):
+    def test_other_jobs_are_as_they_were(self, world, standfast, declared):
         declared(
             declare_hours(About.QUEUE, "other", window(*NOW)), declare_hours(About.TASK, "tidy", window(*LATER))
         )
         for job in (world.enqueue(), world.enqueue(task="tidy")):
-            assert "closed" not in answer(holdfast("why", job, "--json"))["why"]
+            assert "closed" not in answer(standfast("why", job, "--json"))["why"]
 
-    def test_a_pause_comes_first(self, world, holdfast, declared):
+    def test_a_pause_comes_first(self, world, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
         job = world.enqueue(queue="mail")
         world.do(world.verbs.pause("mail"))
-        assert "is paused since" in answer(holdfast("why", job, "--json"))["why"]
+        assert "is paused since" in answer(standfast("why", job, "--json"))["why"]
 
-    def test_it_is_told_whoever_works(self, world, holdfast, declared):
+    def test_it_is_told_whoever_works(self, world, standfast, declared):
         """A window may be there because the machines are restarted: no worker is no news then."""
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
-        assert closed_words("queue 'mail'") in answer(holdfast("why", world.enqueue(), "--json"))["why"]
+        assert closed_words("queue 'mail'") in answer(standfast("why", world.enqueue(), "--json"))["why"]
 
-    def test_what_only_a_newer_release_can_read_is_left_out(self, world, holdfast):
+    def test_what_only_a_newer_release_can_read_is_left_out(self, world, standfast):
         strange = Change(
             Kind.WINDOW, "queue:mail@shop:app", 0, "t", b'{"about":"queue","name":"mail","moon":"full"}'
         )
         world.do(world.verbs.change_records([strange]))
-        assert "any moment" in answer(holdfast("why", world.enqueue(), "--json"))["why"]
+        assert "any moment" in answer(standfast("why", world.enqueue(), "--json"))["why"]
 
 
 class TestQueues:
-    def test_a_closed_queue_is_told_in_the_list(self, world, holdfast, declared):
+    def test_a_closed_queue_is_told_in_the_list(self, world, standfast, declared):
         world.enqueue(queue="mail")
         world.enqueue(queue="other")
-        assert "CLOSED" not in holdfast("queues").stdout
+        assert "CLOSED" not in standfast("queues").stdout
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
-        assert "CLOSED UNTIL" in holdfast("queues", env={"COLUMNS": "140"}).stdout
-        until = {queue["name"]: queue["closed_until"] for queue in answer(holdfast("queues", "--json"))}
+        assert "CLOSED UNTIL" in standfast("queues", env={"COLUMNS": "140"}).stdout
+        until = {queue["name"]: queue["closed_until"] for queue in answer(standfast("queues", "--json"))}
         assert until["other"] is None
         assert datetime.fromisoformat(until["mail"]) > datetime.now(UTC)
-        assert answer(holdfast("stats", "--json"))["queues"][0]["closed_until"] == until["mail"]
+        assert answer(standfast("stats", "--json"))["queues"][0]["closed_until"] == until["mail"]
 
-    def test_one_queue_is_shown_with_its_windows(self, world, holdfast, declared):
+    def test_one_queue_is_shown_with_its_windows(self, world, standfast, declared):
         world.enqueue(queue="mail")
         declared(
             declare_hours(
@@ -120,26 +120,26 @@ class TestQueues:
                 (window(*LATER), window(*NOW, days=("mon", "tue", "wed", "thu", "fri", "sat", "sun"))),
             )
         )
-        text = holdfast("queues", "show", "mail").stdout
+        text = standfast("queues", "show", "mail").stdout
         for words in ("1 ready", "1 live one serves it", "closed", "until", "nightly recycle", "on Mondays"):
             assert words in text
-        shown = answer(holdfast("queues", "show", "mail", "--json"))
+        shown = answer(standfast("queues", "show", "mail", "--json"))
         assert (shown["states"]["ready"], len(shown["windows"]), shown["workers"]) == (1, 2, [WORKER])
 
-    def test_it_is_told_when_an_open_queue_closes(self, holdfast, declared):
+    def test_it_is_told_when_an_open_queue_closes(self, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*LATER)))
-        text = holdfast("queues", "show", "mail").stdout
+        text = standfast("queues", "show", "mail").stdout
         assert "(in 1 h), until" in text
         assert "none" in text
 
 
 class TestDoctor:
-    def test_a_closed_queue_is_in_order(self, world, holdfast, declared):
+    def test_a_closed_queue_is_in_order(self, world, standfast, declared):
         world.enqueue(queue="mail")
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
-        assert self.found(holdfast("doctor", "--json")).startswith("problem")
+        assert self.found(standfast("doctor", "--json")).startswith("problem")
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
-        found = self.found(holdfast("doctor", "--json"))
+        found = self.found(standfast("doctor", "--json"))
         assert found.startswith("ok: 'mail': 1 due job")
         assert "the queue is closed until " in found
 
@@ -150,32 +150,32 @@ class TestDoctor:
 
 
 class TestCheck:
-    def test_a_closed_queue_gets_no_canary_and_is_no_failure(self, world, holdfast, declared):
+    def test_a_closed_queue_gets_no_canary_and_is_no_failure(self, world, standfast, declared):
         world.enqueue(queue="mail")
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
-        report = answer(holdfast("check", "--wait", "5", "--json"))
+        report = answer(standfast("check", "--wait", "5", "--json"))
         [flight] = report["queues"]
         assert (report["ok"], flight["closed"], flight["through"], flight["job"]) == (True, True, False, None)
         assert flight["why"].startswith("It is closed until ")
         assert canaries(world) == ()
-        text = holdfast("check", "--wait", "5").stdout
+        text = standfast("check", "--wait", "5").stdout
         assert "not tried. It is closed until" in text
         assert "0 of 1 queue through, 1 closed." in text
 
-    def test_an_open_one_beside_it_still_has_to_be_served(self, world, holdfast, declared):
+    def test_an_open_one_beside_it_still_has_to_be_served(self, world, standfast, declared):
         world.enqueue(queue="mail")
         world.enqueue(queue="other")
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
-        report = failed_report(holdfast("check", "--wait", "0.2", "--json"))
+        report = failed_report(standfast("check", "--wait", "0.2", "--json"))
         assert [(each["queue"], each["closed"]) for each in report["queues"]] == [("mail", True), ("other", False)]
 
-    def test_a_canary_that_a_window_caught_is_no_failure(self, world, holdfast, declared, monkeypatch):
+    def test_a_canary_that_a_window_caught_is_no_failure(self, world, standfast, declared, monkeypatch):
         """The queue closes after it was sent."""
         world.enqueue(queue="mail")
         monkeypatch.setattr(
-            "holdfast.cli.check.time.sleep", lambda _: declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
+            "standfast.cli.check.time.sleep", lambda _: declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
         )
-        report = answer(holdfast("check", "--wait", "0.5", "--json"))
+        report = answer(standfast("check", "--wait", "0.5", "--json"))
         assert [(each["through"], each["closed"]) for each in report["queues"]] == [(False, True)]
 
 

@@ -6,18 +6,18 @@ from types import ModuleType
 import pytest
 from cli_world import assert_refused, bare
 
-from holdfast.supervisor.options import MetricsOptions
-from holdfast.watch.options import LogOptions
-from holdfast.worker.served import ServedQueues
+from standfast.supervisor.options import MetricsOptions
+from standfast.watch.options import LogOptions
+from standfast.worker.served import ServedQueues
 
 
 @pytest.fixture
 def supervised(monkeypatch):
     """Stand in for the supervisor and remember what it was asked for."""
     asked = []
-    module = ModuleType("holdfast.supervisor.main")
+    module = ModuleType("standfast.supervisor.main")
     module.supervise = lambda options: asked.append(options) or 7
-    monkeypatch.setitem(sys.modules, "holdfast.supervisor.main", module)
+    monkeypatch.setitem(sys.modules, "standfast.supervisor.main", module)
     return asked
 
 
@@ -63,7 +63,7 @@ def test_a_url_that_means_no_store_is_blamed_on_its_option(supervised, url, word
 
 def test_a_url_whose_driver_is_missing_is_blamed_on_its_option(supervised, monkeypatch):
     """It says what to install."""
-    monkeypatch.setattr("holdfast.store.door.find_spec", lambda _: None)
+    monkeypatch.setattr("standfast.store.door.find_spec", lambda _: None)
     result = bare("worker", "shop:app", "--url", "redis://:secret@h/0")
     assert_refused(result, 2, "url (from --url): this store needs redis, which is not installed")
     assert supervised == []
@@ -99,7 +99,7 @@ def test_the_log_is_as_it_was_asked_for(supervised, said, meant):
 
 @pytest.mark.parametrize("target", ["shop", "shop.jobs", ":app", "shop:", "shop/jobs.py:app", "a:b:c", "a b:c", ""])
 def test_a_malformed_target_is_refused_with_an_example(supervised, target):
-    assert_refused(bare("worker", target), 2, "`holdfast worker myproject.jobs:app`")
+    assert_refused(bare("worker", target), 2, "`standfast worker myproject.jobs:app`")
     assert supervised == []
 
 
@@ -137,7 +137,7 @@ def test_a_malformed_target_is_refused_with_an_example(supervised, target):
 def test_a_bad_option_is_refused_before_anything_starts(supervised, options, words):
     refused = bare("worker", "shop:app", *options)
     assert_refused(refused, 2, words)
-    assert "(see `holdfast worker --help`)" in refused.stderr
+    assert "(see `standfast worker --help`)" in refused.stderr
     assert supervised == []
 
 

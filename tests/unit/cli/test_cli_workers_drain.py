@@ -3,7 +3,7 @@
 import pytest
 from cli_world import WORKER, answer
 
-from holdfast.core.record import Kind
+from standfast.core.record import Kind
 
 USAGE = 2
 
@@ -13,28 +13,28 @@ def orders(world):
     return lambda: len(world.do(world.verbs.records(Kind.ORDER)))
 
 
-def test_all_are_drained_after_asking(holdfast, orders):
+def test_all_are_drained_after_asking(standfast, orders):
     """Who says no, or nothing, has changed nothing."""
     question = "Drain 1 worker for good? [y/N]: "
-    result = holdfast("workers", "drain", "--all", "--no-wait", input="n\n")
+    result = standfast("workers", "drain", "--all", "--no-wait", input="n\n")
     assert (result.exit_code, question in result.stderr, orders()) == (1, True, 0)
-    nobody = holdfast("workers", "drain", "--all", "--no-wait")
+    nobody = standfast("workers", "drain", "--all", "--no-wait")
     assert (nobody.exit_code, "nobody is there to confirm; add --yes" in nobody.stderr, orders()) == (
         USAGE,
         True,
         0,
     )
-    result = holdfast("workers", "drain", "--all", "--no-wait", input="y\n")
+    result = standfast("workers", "drain", "--all", "--no-wait", input="y\n")
     assert (result.exit_code, orders()) == (0, 1)
     assert "1 worker will be drained, at once" in result.stdout
 
 
-def test_nobody_is_asked_with_yes_or_about_those_who_are_named(holdfast, orders):
-    assert answer(holdfast("workers", "drain", "--all", "--yes", "--no-wait", "--json"))[0]["worker"] == WORKER
-    assert holdfast("workers", "drain", WORKER, "--no-wait").exit_code == 0
+def test_nobody_is_asked_with_yes_or_about_those_who_are_named(standfast, orders):
+    assert answer(standfast("workers", "drain", "--all", "--yes", "--no-wait", "--json"))[0]["worker"] == WORKER
+    assert standfast("workers", "drain", WORKER, "--no-wait").exit_code == 0
     assert orders() == 2
 
 
-def test_to_replace_them_takes_nothing_away_and_asks_nothing(holdfast, orders):
-    assert holdfast("workers", "recycle", "--all", "--no-wait").exit_code == 0
+def test_to_replace_them_takes_nothing_away_and_asks_nothing(standfast, orders):
+    assert standfast("workers", "recycle", "--all", "--no-wait").exit_code == 0
     assert orders() == 1

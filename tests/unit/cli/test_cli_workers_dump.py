@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cli_world import WORKER, answer
 
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.record import Kind
-from holdfast.incidents.book import write_incident
-from holdfast.settings import load_settings
-from holdfast.store.errand import run_errand
-from holdfast.store.open import open_backend
-from holdfast.store.protocol import WorkerInfo
-from holdfast.supervisor.orders import take_orders
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.record import Kind
+from standfast.incidents.book import write_incident
+from standfast.settings import load_settings
+from standfast.store.errand import run_errand
+from standfast.store.open import open_backend
+from standfast.store.protocol import WorkerInfo
+from standfast.supervisor.orders import take_orders
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ class TestTaken:
     """Somebody takes the order."""
 
     @pytest.mark.parametrize("meant", [WORKER, WORKER[:6], WORKER[-6:]])
-    def test_for_people(self, holdfast, meant):
+    def test_for_people(self, standfast, meant):
         """The summary, the jobs, what is worth reading at once, and where the rest is."""
-        said = holdfast("workers", "dump", meant)
+        said = standfast("workers", "dump", meant)
         assert said.exit_code == 0, said.output
         assert f"worker {WORKER} was looked at while it ran send j-1." in said.stdout
         assert "send j-1, attempt 2, 3 of 4" in said.stdout
@@ -61,9 +61,9 @@ class TestTaken:
         assert "which has besides: versions." in said.stdout
         assert "many" not in said.stdout.replace("has besides", "")
 
-    def test_for_programs(self, world, holdfast):
+    def test_for_programs(self, world, standfast):
         """The whole incident, and all of its evidence; the order is gone."""
-        told = answer(holdfast("workers", "dump", WORKER, "--json"))
+        told = answer(standfast("workers", "dump", WORKER, "--json"))
         assert told["incident"]["trouble"] == "snapshot"
         assert told["incident"]["jobs"][0]["task"] == "send"
         assert told["parts"]["versions"] == "many"
@@ -73,41 +73,41 @@ class TestTaken:
 class TestRefused:
     """One clear line says what is wrong."""
 
-    def test_a_worker_that_is_not_there(self, holdfast):
+    def test_a_worker_that_is_not_there(self, standfast):
         """With the command that lists them."""
-        said = holdfast("workers", "dump", "nobody")
+        said = standfast("workers", "dump", "nobody")
         assert said.exit_code == 1
-        assert said.stderr == "holdfast: there is no worker 'nobody': `holdfast workers` lists the ids\n"
+        assert said.stderr == "standfast: there is no worker 'nobody': `standfast workers` lists the ids\n"
 
     @pytest.mark.parametrize("meant", ["", "a1b2"])
-    def test_which_one(self, world, holdfast, meant):
+    def test_which_one(self, world, standfast, meant):
         """More than one may be meant, or all of them."""
         world.do(world.verbs.register(WorkerInfo("a1b2ffff", "s", "web-02", 1, timedelta(seconds=15))))
-        said = holdfast("workers", "dump", meant)
+        said = standfast("workers", "dump", meant)
         assert said.exit_code == 1
         assert "give more of the one meant" in said.stderr or "there is no worker ''" in said.stderr
 
-    def test_a_worker_that_is_lost(self, world, holdfast):
+    def test_a_worker_that_is_lost(self, world, standfast):
         """Nobody is there to take its picture."""
         world.do(world.verbs.register(WorkerInfo("quiet", "s", "web-02", 1, timedelta())))
-        said = holdfast("workers", "dump", "quiet")
+        said = standfast("workers", "dump", "quiet")
         assert said.exit_code == 1
         assert "worker quiet was not heard of for" in said.stderr
 
-    def test_nobody_takes_it(self, world, holdfast):
+    def test_nobody_takes_it(self, world, standfast):
         """After the timeout the order is taken back, so that nobody does it later."""
-        said = holdfast("workers", "dump", WORKER, "--timeout", "1")
+        said = standfast("workers", "dump", WORKER, "--timeout", "1")
         assert said.exit_code == 1
         assert f"no supervisor took the order to dump worker {WORKER} within 1 s" in said.stderr
         assert world.do(world.verbs.records(Kind.ORDER)) == ()
 
-    def test_it_is_taken_and_never_done(self, world, holdfast):
+    def test_it_is_taken_and_never_done(self, world, standfast):
         """Then that is said."""
         taking = threading.Timer(
             0.3, lambda: run_errand(world.backend.run, take_orders(world.verbs, lambda _: True))
         )
         taking.start()
-        said = holdfast("workers", "dump", WORKER, "--timeout", "2")
+        said = standfast("workers", "dump", WORKER, "--timeout", "2")
         taking.join()
         assert f"its supervisor has begun to dump worker {WORKER}, and was not done within 2 s" in said.stderr
         assert world.do(world.verbs.records(Kind.ORDER)) == ()

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from cli_world import WORKER, answer, assert_refused
 
-from holdfast.core.job import ClaimRef, Progress
-from holdfast.core.memo import Memo, Save
-from holdfast.core.states import Move
-from holdfast.durable.files import file_memo
-from holdfast.ids import new_job_id
-from holdfast.settings import load_settings
-from holdfast.store.files import shelf_of
-from holdfast.store.identity import identity_of
+from standfast.core.job import ClaimRef, Progress
+from standfast.core.memo import Memo, Save
+from standfast.core.states import Move
+from standfast.durable.files import file_memo
+from standfast.ids import new_job_id
+from standfast.settings import load_settings
+from standfast.store.files import shelf_of
+from standfast.store.identity import identity_of
 
 WRITTEN = {
     "cursor": b'{"version":2,"value":{"page":7}}',
@@ -47,9 +47,9 @@ def saved(world, name="report.csv", data=b"a,b\n", **how):
 
 
 class TestJobsShow:
-    def test_it_tells_how_far_the_job_is_and_what_it_did(self, world, holdfast):
+    def test_it_tells_how_far_the_job_is_and_what_it_did(self, world, standfast):
         job_id = written(world)
-        text = holdfast("jobs", "show", job_id, env={"COLUMNS": "200"}).stdout
+        text = standfast("jobs", "show", job_id, env={"COLUMNS": "200"}).stdout
         lines = [" ".join(line.split()) for line in text.splitlines()]
         assert 'ctx.cursor 2 {"page":7}' in lines
         assert 'orders 1,200 1 "order-41"' in lines
@@ -61,8 +61,8 @@ class TestJobsShow:
         assert 'paid 2 signal "by Bob"' in lines
         assert any(line.startswith("sleep 2 2020-") and line.endswith("its time has come") for line in lines)
 
-    def test_json_has_it_too(self, world, holdfast):
-        shown = answer(holdfast("jobs", "show", written(world), "--json"))
+    def test_json_has_it_too(self, world, standfast):
+        shown = answer(standfast("jobs", "show", written(world), "--json"))
         assert shown["cursors"] == [
             {"name": None, "version": 2, "done": 0, "size": 10, "value": {"page": 7}},
             {"name": "orders", "version": 1, "done": 1200, "size": 10, "value": "order-41"},
@@ -80,41 +80,41 @@ class TestJobsShow:
         ]
         assert shown["signals"] == shown["files"] == []
 
-    def test_a_job_that_wrote_nothing_down_has_none_of_it(self, world, holdfast):
+    def test_a_job_that_wrote_nothing_down_has_none_of_it(self, world, standfast):
         job_id = world.enqueue()
-        text = holdfast("jobs", "show", job_id).stdout
+        text = standfast("jobs", "show", job_id).stdout
         for heading in ("How far", "Steps", "Waits", "Signals", "Files"):
             assert heading not in text
-        shown = answer(holdfast("jobs", "show", job_id, "--json"))
+        shown = answer(standfast("jobs", "show", job_id, "--json"))
         assert [shown[name] for name in ("cursors", "steps", "waits", "signals", "files")] == [[]] * 5
 
-    def test_signals_are_taken_or_not(self, world, holdfast):
+    def test_signals_are_taken_or_not(self, world, standfast):
         job_id = written(world, {})
         first, second = new_job_id(), new_job_id()
         for token, data in ((first, b'"one"'), (second, b'"two"')):
             assert world.do(world.verbs.signal(job_id, "approved", token, data))
         ref = ClaimRef(job_id, world.do(world.verbs.get(job_id)).fence)
         world.do(world.verbs.save(WORKER, [Save(ref, 2, (Memo(f"signal:approved:{first}", b""),))]))
-        shown = answer(holdfast("jobs", "show", job_id, "--json"))["signals"]
+        shown = answer(standfast("jobs", "show", job_id, "--json"))["signals"]
         assert [(each["taken"], each["value"]) for each in shown] == [(True, None), (False, "two")]
         sent_at = datetime.fromisoformat(shown[0]["sent_at"])
         assert abs((datetime.now(UTC) - sent_at).total_seconds()) < 60
-        lines = [" ".join(line.split()) for line in holdfast("jobs", "show", job_id).stdout.splitlines()]
+        lines = [" ".join(line.split()) for line in standfast("jobs", "show", job_id).stdout.splitlines()]
         assert any(line.startswith("approved") and line.endswith("yes") for line in lines)
         assert any(line.startswith("approved") and line.endswith('not yet "two"') for line in lines)
 
     @pytest.mark.parametrize("payload", [b'{"v":1,"args":{},"secret":{"token":"hunter2"}}', b"damaged"])
-    def test_of_a_job_with_secrets_no_value_is_shown(self, world, holdfast, payload):
+    def test_of_a_job_with_secrets_no_value_is_shown(self, world, standfast, payload):
         """A result of a step may have been made of them, in ways that nobody can find."""
         job_id = written(world, payload=payload)
         world.do(world.verbs.signal(job_id, "approved", new_job_id(), b'"by Ann"'))
         for more in ((), ("--json",)):
-            text = holdfast("jobs", "show", job_id, *more, env={"COLUMNS": "200"}).stdout
+            text = standfast("jobs", "show", job_id, *more, env={"COLUMNS": "200"}).stdout
             for value in ("ch_1", "order-41", "page", "by Ann"):
                 assert value not in text
             assert "charge" in text
 
-    def test_what_cannot_be_read_is_named_and_harms_nobody(self, world, holdfast):
+    def test_what_cannot_be_read_is_named_and_harms_nobody(self, world, standfast):
         memos = {
             "step:broken": b"\xff",
             "step:half": b'{"version":1,"result":',
@@ -123,96 +123,96 @@ class TestJobsShow:
             "new kind": b"?",
             "step:fine": b'{"version":1,"result":7}',
         }
-        result = holdfast("jobs", "show", written(world, memos))
+        result = standfast("jobs", "show", written(world, memos))
         assert result.exit_code == 0
         assert "5 memos cannot be read here: file:f, new kind, step:broken, step:half, wait:odd" in result.stdout
         assert "fine" in result.stdout
 
-    def test_progress_has_its_note(self, world, holdfast):
+    def test_progress_has_its_note(self, world, standfast):
         job_id = world.enqueue()
         ref = world.claim(job_id).ref
         world.do(world.verbs.start(WORKER, [(ref, datetime.now(UTC))]))
         world.do(world.verbs.progress(WORKER, [(ref, Progress(3, 10, "the shoes"))]))
-        assert "3 of 10 (30%): the shoes" in holdfast("jobs", "show", job_id).stdout
+        assert "3 of 10 (30%): the shoes" in standfast("jobs", "show", job_id).stdout
         progress = {"done": 3.0, "total": 10.0, "note": "the shoes"}
-        assert answer(holdfast("jobs", "show", job_id, "--json"))["progress"] == progress
-        (listed,) = answer(holdfast("jobs", "list", "--json"))
+        assert answer(standfast("jobs", "show", job_id, "--json"))["progress"] == progress
+        (listed,) = answer(standfast("jobs", "list", "--json"))
         assert listed["progress"] == progress
-        assert "3 of 10 (30%): the shoes" in holdfast("jobs", "list").stdout
+        assert "3 of 10 (30%): the shoes" in standfast("jobs", "list").stdout
 
 
 class TestJobsFiles:
-    def test_files_are_listed(self, world, holdfast):
+    def test_files_are_listed(self, world, standfast):
         job_id, file = saved(world)
-        (shown,) = answer(holdfast("jobs", "files", job_id, "--json"))
+        (shown,) = answer(standfast("jobs", "files", job_id, "--json"))
         assert (shown["name"], shown["size"], shown["sha256"]) == ("report.csv", 4, file.sha256)
         assert file.path.is_relative_to(world.path.parent)
         assert str(file.path).endswith(shown["place"])
-        assert "report.csv" in holdfast("jobs", "files", job_id[-8:]).stdout
-        assert answer(holdfast("jobs", "show", job_id, "--json"))["files"] == [shown]
-        assert "report.csv" in holdfast("jobs", "show", job_id).stdout
+        assert "report.csv" in standfast("jobs", "files", job_id[-8:]).stdout
+        assert answer(standfast("jobs", "show", job_id, "--json"))["files"] == [shown]
+        assert "report.csv" in standfast("jobs", "show", job_id).stdout
 
-    def test_a_job_without_files_says_so(self, world, holdfast):
+    def test_a_job_without_files_says_so(self, world, standfast):
         job_id = world.enqueue()
-        assert holdfast("jobs", "files", job_id).stdout == "The job has saved no file.\n"
-        assert answer(holdfast("jobs", "files", job_id, "--json")) == []
-        assert_refused(holdfast("jobs", "files", job_id, "--get", "f"), 1, "has no file 'f': it has saved none")
+        assert standfast("jobs", "files", job_id).stdout == "The job has saved no file.\n"
+        assert answer(standfast("jobs", "files", job_id, "--json")) == []
+        assert_refused(standfast("jobs", "files", job_id, "--get", "f"), 1, "has no file 'f': it has saved none")
 
-    def test_a_file_is_copied(self, world, holdfast, tmp_path):
+    def test_a_file_is_copied(self, world, standfast, tmp_path):
         job_id, file = saved(world)
         (tmp_path / "folder").mkdir()
         for to, there in (("copy.csv", "copy.csv"), ("folder", "folder/report.csv"), (None, "report.csv")):
             more = () if to is None else ("--to", to)
-            result = holdfast("jobs", "files", job_id, "--get", "report.csv", *more)
+            result = standfast("jobs", "files", job_id, "--get", "report.csv", *more)
             assert result.stdout == f"report.csv (4 B) copied to {there}.\n"
             assert (tmp_path / there).read_bytes() == b"a,b\n"
-        told = answer(holdfast("jobs", "files", job_id, "--get", "report.csv", "--to", "again", "--json"))
+        told = answer(standfast("jobs", "files", job_id, "--get", "report.csv", "--to", "again", "--json"))
         assert (told["to"], told["sha256"]) == ("again", file.sha256)
 
-    def test_nothing_is_overwritten(self, world, holdfast, tmp_path):
+    def test_nothing_is_overwritten(self, world, standfast, tmp_path):
         job_id, _ = saved(world)
         (tmp_path / "mine").write_text("mine")
-        result = holdfast("jobs", "files", job_id, "--get", "report.csv", "--to", "mine")
+        result = standfast("jobs", "files", job_id, "--get", "report.csv", "--to", "mine")
         assert result.exit_code == 2
         assert "is there already" in result.stderr
         assert (tmp_path / "mine").read_text() == "mine"
 
-    def test_a_file_that_was_changed_is_not_given_out(self, world, holdfast, tmp_path):
+    def test_a_file_that_was_changed_is_not_given_out(self, world, standfast, tmp_path):
         job_id, file = saved(world)
         file.path.write_bytes(b"evil")
-        result = holdfast("jobs", "files", job_id, "--get", "report.csv", "--to", "copy")
+        result = standfast("jobs", "files", job_id, "--get", "report.csv", "--to", "copy")
         assert_refused(result, 3, "is not what the job has saved")
         assert not (tmp_path / "copy").exists()
         assert not list(tmp_path.glob(".*"))
 
-    def test_a_file_that_is_not_here_says_where_it_was_looked_for(self, world, holdfast):
+    def test_a_file_that_is_not_here_says_where_it_was_looked_for(self, world, standfast):
         job_id, file = saved(world)
         file.path.unlink()
-        result = holdfast("jobs", "files", job_id, "--get", "report.csv")
-        assert_refused(result, 3, "HOLDFAST_FILES=FOLDER")
+        result = standfast("jobs", "files", job_id, "--get", "report.csv")
+        assert_refused(result, 3, "STANDFAST_FILES=FOLDER")
         assert str(file.path) in result.stderr
 
-    def test_a_folder_that_is_set_is_where_it_looks(self, world, holdfast, tmp_path):
+    def test_a_folder_that_is_set_is_where_it_looks(self, world, standfast, tmp_path):
         job_id, file = saved(world)
         (tmp_path / "jobs.db-files").rename(tmp_path / "moved")
-        moved = {"HOLDFAST_FILES": str(tmp_path / "moved")}
-        result = holdfast("jobs", "files", job_id, "--get", "report.csv", env=moved)
+        moved = {"STANDFAST_FILES": str(tmp_path / "moved")}
+        result = standfast("jobs", "files", job_id, "--get", "report.csv", env=moved)
         assert result.exit_code == 0, result.stderr
         assert not file.path.exists()
 
-    def test_a_place_without_a_file_is_wrong_usage(self, world, holdfast):
-        result = holdfast("jobs", "files", world.enqueue(), "--to", "x")
+    def test_a_place_without_a_file_is_wrong_usage(self, world, standfast):
+        result = standfast("jobs", "files", world.enqueue(), "--to", "x")
         assert result.exit_code == 2
         assert "--get NAME" in result.stderr
 
 
-def test_logs_of_all_claims_are_shown_on_demand(world, holdfast):
+def test_logs_of_all_claims_are_shown_on_demand(world, standfast):
     job_id = world.enqueue(max_attempts=2)
     world.end(job_id, Move.RETRY, log="one\ntwo")
     world.end(job_id, Move.COMPLETE, log="three")
-    text = holdfast("jobs", "show", job_id).stdout
+    text = standfast("jobs", "show", job_id).stdout
     assert "Log of claim 2" in text
     assert "Log of claim 1" not in text
     assert "1 (2 lines); --log shows it all" in text
-    text = holdfast("jobs", "show", job_id, "--log").stdout
+    text = standfast("jobs", "show", job_id, "--log").stdout
     assert text.index("Log of claim 1") < text.index("two") < text.index("Log of claim 2") < text.index("three")

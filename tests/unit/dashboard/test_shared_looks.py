@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.dashboard.shared import Shared
+from standfast.dashboard.shared import Shared
 
 
 def test_a_look_is_shared_for_as_long_as_it_says():

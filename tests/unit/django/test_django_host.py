@@ -35,7 +35,7 @@ def manage(tmp_path):
 def test_what_needs_no_worker(manage):
     """Settings, their checks, the command, and connections: tests of Django's kind."""
     manage("migrate", "--run-syncdb", "-v0")
-    assert manage("holdfast", "migrate").returncode == 0
+    assert manage("standfast", "migrate").returncode == 0
     tested = manage("test", "djshop.alone")
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
@@ -44,9 +44,11 @@ def test_a_worker_works_for_the_project_wherever_it_is_started(manage):
     """Its processes have a Django that is set up, by the settings that were named."""
     enqueued = manage("shell", "-c", "from djshop.shop_tasks import mail; mail.enqueue('ada')")
     assert enqueued.returncode == 0, enqueued.stderr
-    worked = manage("holdfast", "worker", "--drain", "--settings", "djshop.settings", DJANGO_SETTINGS_MODULE="none")
+    worked = manage(
+        "standfast", "worker", "--drain", "--settings", "djshop.settings", DJANGO_SETTINGS_MODULE="none"
+    )
     assert worked.returncode == 0, worked.stderr
-    listed = manage("holdfast", "jobs", "list", "--json")
+    listed = manage("standfast", "jobs", "list", "--json")
     [job] = json.loads(listed.stdout)
     assert (job["task"], job["state"], job["result"]) == ("django.default", "completed", "ada")
 
@@ -54,13 +56,13 @@ def test_a_worker_works_for_the_project_wherever_it_is_started(manage):
 def test_mistakes_are_told_in_one_line(manage):
     """By the command, and by Django's checks."""
     wrong = json.dumps({"APP": "djshop.gone:app"})
-    ended = manage("holdfast", "jobs", "list", SHOP_HOLDFAST=wrong)
+    ended = manage("standfast", "jobs", "list", SHOP_STANDFAST=wrong)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1
     assert "there is no module 'djshop.gone'" in ended.stderr
-    checked = manage("check", SHOP_HOLDFAST=json.dumps({"APP": "djshop.jobs:app", "EMBEDED": True}))
+    checked = manage("check", SHOP_STANDFAST=json.dumps({"APP": "djshop.jobs:app", "EMBEDED": True}))
     assert checked.returncode == 1
-    assert "(holdfast.E002) HOLDFAST has no key 'EMBEDED'" in checked.stderr
+    assert "(standfast.E002) STANDFAST has no key 'EMBEDED'" in checked.stderr
     assert "HINT: did you mean 'EMBEDDED'?" in checked.stderr
 
 
@@ -68,7 +70,7 @@ FIRST_REQUEST = """
 import django, time
 from django.core.signals import request_started
 django.setup()
-from holdfast.host.django.embedded import embedded_host
+from standfast.host.django.embedded import embedded_host
 host = embedded_host()
 print(host.state)
 for _ in range(2):
@@ -86,7 +88,7 @@ def test_the_first_request_starts_the_worker_where_nobody_knows_whether_a_proces
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         "SHOP_URL": f"sqlite:///{tmp_path}/shop.db",
         "SHOP_ELSEWHERE": f"sqlite:///{tmp_path}/elsewhere.db",
-        "SHOP_HOLDFAST": json.dumps({"APP": "djshop.jobs:app", "EMBEDDED": True}),
+        "SHOP_STANDFAST": json.dumps({"APP": "djshop.jobs:app", "EMBEDDED": True}),
         "DJANGO_SETTINGS_MODULE": "djshop.settings",
         "PYTHONPATH": os.pathsep.join([str(TESTS), str(MANAGE.parent)]),
     }
@@ -100,5 +102,5 @@ def test_a_management_command_starts_no_worker(manage):
     """Even where the settings want one inside the processes that serve."""
     wants = json.dumps({"APP": "djshop.jobs:app", "EMBEDDED": True})
     code = "import sys, threading; print(threading.active_count(), 'djshop.jobs' in sys.modules)"
-    looked = manage("shell", "--no-imports", "-c", code, SHOP_HOLDFAST=wants)
+    looked = manage("shell", "--no-imports", "-c", code, SHOP_STANDFAST=wants)
     assert looked.stdout.split() == ["1", "False"], looked.stderr

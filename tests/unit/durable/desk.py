@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from holdfast.codec import NO_SECRETS
-from holdfast.context import Context
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.core.memo import Memo, signal_memo
-from holdfast.durable.attempt import Durable
-from holdfast.durable.notebook import pending
-from holdfast.durable.written import view_of
-from holdfast.ids import new_job_id
+from standfast.codec import NO_SECRETS
+from standfast.context import Context
+from standfast.core.job import Claim, ClaimRef
+from standfast.core.memo import Memo, signal_memo
+from standfast.durable.attempt import Durable
+from standfast.durable.notebook import pending
+from standfast.durable.written import view_of
+from standfast.ids import new_job_id
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from desk import Desk, cursors
 
-from holdfast import Context, CursorError, Holdfast
-from holdfast.core.memo import MEMO_LIMIT, Memo
-from holdfast.errors import ArgumentsError, StoreError
-from holdfast.testing import HoldfastKit
+from standfast import Context, CursorError, Standfast
+from standfast.core.memo import MEMO_LIMIT, Memo
+from standfast.errors import ArgumentsError, StoreError
+from standfast.testing import StandfastKit
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Place:
     row: str
 
 
-def memos(kit: HoldfastKit, handle: Any) -> tuple[Memo, ...]:
+def memos(kit: StandfastKit, handle: Any) -> tuple[Memo, ...]:
     backend = kit._ground.backend
     return backend.run(backend.verbs.memos(handle.id))
 
@@ -27,7 +27,7 @@ def memos(kit: HoldfastKit, handle: Any) -> tuple[Memo, ...]:
 @pytest.mark.parametrize("flush", [True, False])
 def test_a_later_attempt_finds_what_was_saved(flush: bool) -> None:
     """Waited for or not: what is saved is there when the attempt has ended, in whatever way."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[Any] = []
 
     @app.task(max_attempts=3, backoff=0)
@@ -41,7 +41,7 @@ def test_a_later_attempt_finds_what_was_saved(flush: bool) -> None:
         if ctx.attempt < 3:
             raise OSError("a pity")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all(raising=False)
         assert seen == [0, 199, 299]
@@ -50,7 +50,7 @@ def test_a_later_attempt_finds_what_was_saved(flush: bool) -> None:
 
 def test_async_handlers_do_not_block_the_loop() -> None:
     """They await; a call that would block says what to write instead, until the cursor was loaded once."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     async def work(ctx: Context) -> list[Any]:
@@ -64,7 +64,7 @@ def test_async_handlers_do_not_block_the_loop() -> None:
         await ctx.cursor.aflush()
         return [first, ctx.cursor.load(), await ctx.cursor.aload()]
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain(raising=True)
         assert handle.result() == ["none yet", [1, 2], [1, 2]]
@@ -72,7 +72,7 @@ def test_async_handlers_do_not_block_the_loop() -> None:
 
 def test_a_cursor_comes_back_as_its_type() -> None:
     """As the type that is named, or as the class of the default."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=2, backoff=0)
     def work(ctx: Context) -> str:
@@ -86,7 +86,7 @@ def test_a_cursor_comes_back_as_its_type() -> None:
             ctx.cursor.load(type=int)
         return "done"
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all(raising=False)
         assert handle.result() == "done"
@@ -96,7 +96,7 @@ def test_a_cursor_comes_back_as_its_type() -> None:
     ("value", "words"),
     [
         (object(), "the cursor, of type object, cannot be stored as JSON"),
-        (Holdfast("memory://"), "of type Holdfast"),
+        (Standfast("memory://"), "of type Standfast"),
         (float("inf"), "not finite"),
         ("x" * MEMO_LIMIT, "at most 262,144 are stored"),
     ],
@@ -104,7 +104,7 @@ def test_a_cursor_comes_back_as_its_type() -> None:
 )
 def test_what_cannot_be_stored_is_refused_at_once(value: Any, words: str) -> None:
     """By the save itself, and what was saved before stays."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> Any:
@@ -113,7 +113,7 @@ def test_what_cannot_be_stored_is_refused_at_once(value: Any, words: str) -> Non
             ctx.cursor.save(value)
         return ctx.cursor.load()
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain(raising=True)
         assert handle.result() == 7
@@ -122,7 +122,7 @@ def test_what_cannot_be_stored_is_refused_at_once(value: Any, words: str) -> Non
 
 def test_a_cursor_of_another_version_is_not_used_silently() -> None:
     """It is an error, or begins anew where the handler says so; what is saved then has the new version."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[Any] = []
 
     @app.task(max_attempts=4, backoff=0)
@@ -140,7 +140,7 @@ def test_a_cursor_of_another_version_is_not_used_silently() -> None:
             case _:
                 seen.append(ctx.cursor.load(version=2))
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         runs = kit.drain_all(raising=False)
         assert seen == ["anew", "new"]
@@ -151,14 +151,14 @@ def test_a_cursor_of_another_version_is_not_used_silently() -> None:
 @pytest.mark.parametrize("options", [{"version": 0}, {"version": True}, {"version": "2"}, {"on_version": "ignore"}])
 def test_bad_options_are_refused(options: dict[str, Any]) -> None:
     """With a word on what they may be."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> None:
         with pytest.raises(ArgumentsError, match="must be"):
             ctx.cursor.load(**options)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         kit.drain(raising=True)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from desk import cursors
 
-from holdfast import Context, Holdfast
-from holdfast.testing import HoldfastKit
+from standfast import Context, Standfast
+from standfast.testing import StandfastKit
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "jobs.db"
 
 
-def saved(kit: HoldfastKit, handle: Any) -> list[tuple[str, int, int, str]]:
+def saved(kit: StandfastKit, handle: Any) -> list[tuple[str, int, int, str]]:
     backend = kit._ground.backend
     return cursors(backend.run(backend.verbs.memos(handle.id)))
 
@@ -24,7 +24,7 @@ def saved(kit: HoldfastKit, handle: Any) -> list[tuple[str, int, int, str]]:
 @pytest.mark.timeout(20)
 def test_a_cursor_is_written_by_the_transaction(file: Path) -> None:
     """While that has the lock nothing else can write, and after it nothing is accepted."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def work(ctx: Context) -> None:
@@ -38,7 +38,7 @@ def test_a_cursor_is_written_by_the_transaction(file: Path) -> None:
         connection.close()
         ctx.cursor.flush()
 
-    with HoldfastKit(app, url=f"sqlite:///{file}") as kit:
+    with StandfastKit(app, url=f"sqlite:///{file}") as kit:
         handle = work.enqueue()
         kit.drain()
         assert saved(kit, handle) == [("", 1, 0, '"inside"'), ("items", 1, 1, "null")]
@@ -47,7 +47,7 @@ def test_a_cursor_is_written_by_the_transaction(file: Path) -> None:
 @pytest.mark.timeout(20)
 def test_a_cursor_outlives_a_transaction_that_is_undone(file: Path) -> None:
     """It is flushed at the end of the attempt, as without one."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[Any] = []
 
     @app.task(max_attempts=2, backoff=0)
@@ -62,7 +62,7 @@ def test_a_cursor_outlives_a_transaction_that_is_undone(file: Path) -> None:
         finally:
             connection.close()
 
-    with HoldfastKit(app, url=f"sqlite:///{file}") as kit:
+    with StandfastKit(app, url=f"sqlite:///{file}") as kit:
         handle = work.enqueue()
         kit.drain_all(raising=False)
         assert seen == [None, 1]

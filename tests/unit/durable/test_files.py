@@ -14,26 +14,26 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
+from standfast import (
     ArgumentsError,
     ConfigurationError,
     Context,
-    Holdfast,
     JobNotFoundError,
     LostClaimError,
     SavedFile,
+    Standfast,
 )
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import ClaimRef
-from holdfast.core.memo import Memo
-from holdfast.durable import filing
-from holdfast.durable.files import file_memo, files_among
-from holdfast.durable.shelf import Shelf
-from holdfast.errors import PayloadError, WorkerBuriedError
-from holdfast.settings import Settings
-from holdfast.store.files import shelf_of
-from holdfast.store.memory import door as memory_door
-from holdfast.testing import HoldfastKit
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import ClaimRef
+from standfast.core.memo import Memo
+from standfast.durable import filing
+from standfast.durable.files import file_memo, files_among
+from standfast.durable.shelf import Shelf
+from standfast.errors import PayloadError, WorkerBuriedError
+from standfast.settings import Settings
+from standfast.store.files import shelf_of
+from standfast.store.memory import door as memory_door
+from standfast.testing import StandfastKit
 
 REF = ClaimRef("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", 3)
 STORE = "0123456789abcdef"
@@ -156,7 +156,7 @@ def test_beside_a_sqlite_database_there_is_a_folder_and_each_namespace_has_its_p
 
 @pytest.mark.parametrize("url", ["postgresql://db/shop", "redis://cache/3"])
 def test_a_store_on_a_server_needs_a_folder_that_is_set(tmp_path: Path, url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"no folder .*set files, as in .* or HOLDFAST_FILES"):
+    with pytest.raises(ConfigurationError, match=r"no folder .*set files, as in .* or STANDFAST_FILES"):
         shelf_of(Settings(url=url)).put(REF, "f", b"x")
     assert shelf_of(Settings(url=url)).own_part is None
     shelf = shelf_of(Settings(url=url, files=str(tmp_path)), lambda: STORE)
@@ -181,18 +181,18 @@ def test_a_password_is_no_part_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_settings_name_the_folder_and_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOLDFAST_FILES", str(tmp_path))
-    assert Holdfast("redis://cache", files="elsewhere", files_limit="2MB").settings.files == str(tmp_path)
-    assert Holdfast("redis://cache", files_limit="2MB").settings.files_limit == 2_000_000
+    monkeypatch.setenv("STANDFAST_FILES", str(tmp_path))
+    assert Standfast("redis://cache", files="elsewhere", files_limit="2MB").settings.files == str(tmp_path)
+    assert Standfast("redis://cache", files_limit="2MB").settings.files_limit == 2_000_000
     with pytest.raises(ConfigurationError, match="files_limit=nothing"):
-        Holdfast(files_limit="nothing")
+        Standfast(files_limit="nothing")
 
 
 # -- in a handler ------------------------------------------------------------------------------------------------
 
 
 def test_files_of_a_job_are_found_by_later_attempts_and_by_others() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[list[str]] = []
 
     @app.task(max_attempts=2, backoff=0)
@@ -204,7 +204,7 @@ def test_files_of_a_job_are_found_by_later_attempts_and_by_others() -> None:
             ctx.save_file("first.txt", b"1")
             raise OSError("a pity")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = report.enqueue()
         kit.drain_all(raising=False)
         assert seen == [[], ["first.txt 1", "report.csv of attempt 1"]]
@@ -218,17 +218,17 @@ def test_files_of_a_job_are_found_by_later_attempts_and_by_others() -> None:
 
 
 def test_a_job_without_files_has_none() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def work() -> None: ...
 
-    with HoldfastKit(app):
+    with StandfastKit(app):
         assert work.enqueue().files() == {}
 
 
 def test_async_handlers_do_not_block_the_loop() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     async def report(ctx: Context) -> None:
@@ -240,7 +240,7 @@ def test_async_handlers_do_not_block_the_loop() -> None:
         assert isinstance(saved, SavedFile)
         assert await ctx.afiles() == {"report.csv": saved}
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = report.enqueue()
         kit.drain_all()
         assert handle.files()["report.csv"].path.read_bytes() == b"a"
@@ -259,13 +259,13 @@ def test_a_name_that_is_no_text_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["report.csv", "a b (1).txt", "x" * 100, "ä" * 100, "a..b", "-rf", "~"])
 def test_other_names_are_taken(name: str) -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def work(ctx: Context) -> None:
         ctx.save_file(name, b"x")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all()
         assert handle.files()[name].path.name.endswith(name)
@@ -273,7 +273,7 @@ def test_other_names_are_taken(name: str) -> None:
 
 def test_a_name_that_two_threads_save_is_one_of_the_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever the store knows of in the end, its bytes are there, and those of the other are not."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def work(ctx: Context) -> None:
@@ -292,7 +292,7 @@ def test_a_name_that_two_threads_save_is_one_of_the_two(monkeypatch: pytest.Monk
         for thread in threads:
             thread.join()
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all()
         saved = handle.files()["same"]
@@ -318,7 +318,7 @@ def test_threads_that_save_at_once_share_one_folder(monkeypatch: pytest.MonkeyPa
 
 def test_an_attempt_that_has_lost_its_job_changes_no_file() -> None:
     """What it puts beside the others nobody is told of; it goes with the next one of its name, or with the job."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> None:
@@ -328,7 +328,7 @@ def test_an_attempt_that_has_lost_its_job_changes_no_file() -> None:
         with pytest.raises(LostClaimError):
             ctx.save_file("mine", b"late")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         with pytest.raises(WorkerBuriedError):
             kit.drain_all(raising=False)
@@ -344,28 +344,28 @@ def test_a_job_keeps_no_more_files_than_it_may_have_memos(monkeypatch: pytest.Mo
             ctx.save_file(name, b"x")
         ctx.save_file("c", b"x")
 
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> None:
         with pytest.raises(ArgumentsError, match="keeps at most 2 files"):
             save(ctx)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all()
         assert sorted(handle.files()) == ["a", "b"]
 
 
 def _refused(act: Callable[[Context], Any], words: str) -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> None:
         with pytest.raises(ArgumentsError, match=words):
             act(ctx)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all()
         assert handle.files() == {}

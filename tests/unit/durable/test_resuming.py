@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import pytest
 from desk import Attempt, Desk, cursors
 
-from holdfast import Context, CursorError, Holdfast, Interrupted, Secret
-from holdfast.core.memo import MEMOS_LIMIT, Memo
-from holdfast.durable.resuming import LEFT_OUT_AT_ONCE
-from holdfast.errors import ArgumentsError, PayloadError
-from holdfast.testing import HoldfastKit
+from standfast import Context, CursorError, Interrupted, Secret, Standfast
+from standfast.core.memo import MEMOS_LIMIT, Memo
+from standfast.durable.resuming import LEFT_OUT_AT_ONCE
+from standfast.errors import ArgumentsError, PayloadError
+from standfast.testing import StandfastKit
 
 WORDS = ["ant", "bee", "cat", "dog", "eel"]
 
@@ -23,7 +23,7 @@ async def streamed(items: Iterable[Any]) -> AsyncIterator[Any]:
         yield item
 
 
-def memos(kit: HoldfastKit, handle: Any) -> tuple[Memo, ...]:
+def memos(kit: StandfastKit, handle: Any) -> tuple[Memo, ...]:
     backend = kit._ground.backend
     return backend.run(backend.verbs.memos(handle.id))
 
@@ -37,7 +37,7 @@ def test_an_attempt_goes_on_after_the_last_item_that_is_done(
     key: Any, way: str, every: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The one that raised is done again, and no other; the log says from where."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     caplog.set_level(logging.INFO)
     seen: list[str] = []
 
@@ -56,7 +56,7 @@ def test_an_attempt_goes_on_after_the_last_item_that_is_done(
             do(ctx, word)
 
     work: Any = app.task(name="work", max_attempts=2, backoff=0)(blocking if way == "for" else awaiting)
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all(raising=False)
         assert seen == ["ant", "bee", "cat", "dog", "dog", "eel"]
@@ -67,7 +67,7 @@ def test_an_attempt_goes_on_after_the_last_item_that_is_done(
 
 def test_a_break_leaves_its_item_undone() -> None:
     """A later attempt begins with it."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[str] = []
 
     @app.task(max_attempts=2, backoff=0)
@@ -79,7 +79,7 @@ def test_a_break_leaves_its_item_undone() -> None:
         if ctx.attempt == 1:
             raise OSError("a pity")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         kit.drain_all(raising=False)
     assert seen == ["ant", "bee", "bee", "cat", "dog", "eel"]
@@ -87,7 +87,7 @@ def test_a_break_leaves_its_item_undone() -> None:
 
 def test_a_loop_that_is_over_is_not_done_again() -> None:
     """Whatever fails after it; two loops of one handler have their own places."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[str] = []
 
     @app.task(max_attempts=2, backoff=0)
@@ -98,7 +98,7 @@ def test_a_loop_that_is_over_is_not_done_again() -> None:
                 raise OSError("a pity")
             seen.append(str(number))
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain_all(raising=False)
         assert seen == [*WORDS, "1", "2", "3"]
@@ -108,7 +108,7 @@ def test_a_loop_that_is_over_is_not_done_again() -> None:
 @pytest.mark.parametrize("every", [1, 2, 4])
 def test_a_crash_repeats_no_more_than_it_may(every: int) -> None:
     """A kit's crash is one without last words: what was not saved by then is done again."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[str] = []
 
     @app.task(max_attempts=9, backoff=0)
@@ -118,7 +118,7 @@ def test_a_crash_repeats_no_more_than_it_may(every: int) -> None:
             if word == "eel":
                 ctx.fault_point("last")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         with kit.crash_after("last"):
             kit.drain()
@@ -144,7 +144,7 @@ Items = Callable[[int], Any]
 )
 def test_a_place_that_does_not_come_up_is_an_error(options: Any, items: Items, words: str) -> None:
     """Rather than doing everything again, or nothing."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=2, backoff=0)
     def work(ctx: Context) -> None:
@@ -152,7 +152,7 @@ def test_a_place_that_does_not_come_up_is_an_error(options: Any, items: Items, w
             if number == 3:
                 raise OSError("a pity")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         runs = kit.drain_all(raising=False)
     assert words in (runs[1].error or "")
@@ -164,7 +164,7 @@ def test_a_place_that_does_not_come_up_is_an_error(options: Any, items: Items, w
 @pytest.mark.parametrize("on_version", ["raise", "restart"])
 def test_a_place_that_means_something_else_is_not_used(then: Any, words: str, on_version: Any) -> None:
     """It is an error, or the loop begins anew where the handler says so."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[str] = []
 
     @app.task(max_attempts=2, backoff=0)
@@ -174,7 +174,7 @@ def test_a_place_that_means_something_else_is_not_used(then: Any, words: str, on
                 raise OSError("a pity")
             seen.append(word)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         runs = kit.drain_all(raising=False)
     if on_version == "raise":
@@ -186,13 +186,13 @@ def test_a_place_that_means_something_else_is_not_used(then: Any, words: str, on
 
 def refusal(use: Callable[[Context], Any]) -> str:
     """Return why an attempt failed that uses its context so."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> None:
         use(ctx)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         [run] = kit.drain(raising=False)
         return run.error or ""
@@ -230,7 +230,7 @@ def test_bad_options_are_refused(options: dict[str, Any], words: str) -> None:
 
 def test_misuse_is_told() -> None:
     """One name for two loops, one loop twice, no items, async items in plain code, plain `for` in async code."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     def work(ctx: Context) -> None:
@@ -250,7 +250,7 @@ def test_misuse_is_told() -> None:
         with pytest.raises(CursorError, match=r"write `async for … in ctx.resume\(…\)` in async code"):
             list(ctx.resume(WORDS))
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         awork.enqueue()
         kit.drain(raising=True)
@@ -276,13 +276,13 @@ class Both:
 
 def test_items_that_can_be_awaited_are_awaited() -> None:
     """In `async for`, also if they can be had by blocking."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     async def work(ctx: Context) -> list[str]:
         return [word async for word in ctx.resume(Both())]
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = work.enqueue()
         kit.drain(raising=True)
         assert handle.result() == WORDS
@@ -292,7 +292,7 @@ def test_items_that_can_be_awaited_are_awaited() -> None:
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_two_items_in_a_row_with_one_key_are_refused(way: str, attempt: int) -> None:
     """After a crash the loop would go on after the first of them, and do again what is saved as done."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     seen: list[str] = []
 
     def do(ctx: Context, word: str) -> None:
@@ -309,7 +309,7 @@ def test_two_items_in_a_row_with_one_key_are_refused(way: str, attempt: int) -> 
             do(ctx, word)
 
     work: Any = app.task(name="work", max_attempts=attempt, backoff=0)(blocking if way == "for" else awaiting)
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue()
         runs = kit.drain_all(raising=False)
         assert "two items in a row have the same key" in (runs[-1].error or "")
@@ -318,7 +318,7 @@ def test_two_items_in_a_row_with_one_key_are_refused(way: str, attempt: int) -> 
 
 def test_a_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     """It may have been made of secret arguments, and nobody could tell."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     caplog.set_level(logging.INFO)
 
     @app.task(max_attempts=3, backoff=0)
@@ -328,7 +328,7 @@ def test_a_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
             if word == "cat":
                 raise OSError("a pity")
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         work.enqueue(pin="12345678")
         runs = kit.drain_all(raising=False)
     assert "goes on after item 2" in caplog.text

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from desk import Desk
 
-from holdfast import (
+from standfast import (
     ConfigurationError,
     Constant,
     Custom,
@@ -22,7 +22,7 @@ from holdfast import (
     StepError,
     StoreUnavailableError,
 )
-from holdfast.core.memo import MEMO_LIMIT, MEMOS_LIMIT
+from standfast.core.memo import MEMO_LIMIT, MEMOS_LIMIT
 
 AT_ONCE = Custom(lambda _: 0)
 
@@ -93,8 +93,8 @@ def test_a_step_has_a_key_of_its_own_that_stays_in_every_attempt(desk):
         for name in ("charge", "späte mail"):
             with pytest.raises(OSError, match="away"):
                 ctx.step(name, note, ctx)
-        assert ctx.idempotency_key == "holdfast-j1"
-    assert keys[:2] == keys[2:] == ["holdfast-j1-charge", "holdfast-j1-sp%C3%A4te%20mail"]
+        assert ctx.idempotency_key == "standfast-j1"
+    assert keys[:2] == keys[2:] == ["standfast-j1-charge", "standfast-j1-sp%C3%A4te%20mail"]
 
 
 async def test_steps_at_the_same_time_have_keys_of_their_own(desk):
@@ -110,7 +110,7 @@ async def test_steps_at_the_same_time_have_keys_of_their_own(desk):
         return ctx.idempotency_key
 
     steps = [ctx.astep("a", note), ctx.astep("b", note), ctx.astep("c", plain), ctx.astep("d", plain)]
-    assert await asyncio.gather(*steps) == [f"holdfast-j1-{name}" for name in "abcd"]
+    assert await asyncio.gather(*steps) == [f"standfast-j1-{name}" for name in "abcd"]
 
 
 def test_a_failed_step_is_tried_again_in_place(desk):

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from desk import START, Desk
 
-from holdfast import StepError, WaitTimeoutError
-from holdfast.core.interruption import Suspended, meant_by
-from holdfast.core.memo import FOR_EVER
+from standfast import StepError, WaitTimeoutError
+from standfast.core.interruption import Suspended, meant_by
+from standfast.core.memo import FOR_EVER
 
 EAST = timezone(timedelta(hours=1))
 

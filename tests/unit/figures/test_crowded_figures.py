@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from figures_stage import Stage, count, ended, numbers
-from holdfast.alerts.figured import dead_letters
-from holdfast.alerts.looks import Looks
-from holdfast.core.alert import AlertRule, Check
-from holdfast.core.objective import Objective
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.figures.counting import CROWDED, Tally
-from holdfast.figures.named import UNNAMED, Named, named_by
-from holdfast.figures.pages import read_page
-from holdfast.figures.publishing import Publisher
-from holdfast.figures.rows import (
+from standfast.alerts.figured import dead_letters
+from standfast.alerts.looks import Looks
+from standfast.core.alert import AlertRule, Check
+from standfast.core.objective import Objective
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.figures.counting import CROWDED, Tally
+from standfast.figures.named import UNNAMED, Named, named_by
+from standfast.figures.pages import read_page
+from standfast.figures.publishing import Publisher
+from standfast.figures.rows import (
     COMPLETED,
     LAG,
     LONGEST_RUN,
@@ -28,9 +28,9 @@ from holdfast.figures.rows import (
     new_count,
     to_rows,
 )
-from holdfast.objectives.standing import read_standings
-from holdfast.store.errand import run_errand
-from holdfast.testing import FakeClock
+from standfast.objectives.standing import read_standings
+from standfast.store.errand import run_errand
+from standfast.testing import FakeClock
 
 MANY = PAIRS + 60
 RARE = AlertRule(name="rare-dies", check=Check.DEAD_LETTERS, task="rare", above=0)

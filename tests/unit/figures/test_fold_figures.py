@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from figures_stage import Stage, ended, numbers
-from holdfast.awaiting import run_at_once
-from holdfast.core.job import Verdict
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.errors import StoreUnavailableError
-from holdfast.figures.counting import Tally
-from holdfast.figures.folding import fold_due
-from holdfast.figures.publishing import Publisher
+from standfast.awaiting import run_at_once
+from standfast.core.job import Verdict
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.errors import StoreUnavailableError
+from standfast.figures.counting import Tally
+from standfast.figures.folding import fold_due
+from standfast.figures.publishing import Publisher
 
 MOVES = {Move.COMPLETE: "completed", Move.RETRY: "failed", Move.DIE: "dead", Move.CANCEL: "cancelled"}
 

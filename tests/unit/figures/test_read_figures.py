@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 
 from figures_stage import Stage, numbers
-from holdfast.core.job import NewJob
-from holdfast.core.states import Move
-from holdfast.figures.gauging import worse
-from holdfast.figures.pages import Gauges, QueueGauge
-from holdfast.figures.reading import NAMES, read_figures
-from holdfast.store.errand import run_errand
-from holdfast.store.protocol import WorkerInfo
+from standfast.core.job import NewJob
+from standfast.core.states import Move
+from standfast.figures.gauging import worse
+from standfast.figures.pages import Gauges, QueueGauge
+from standfast.figures.reading import NAMES, read_figures
+from standfast.store.errand import run_errand
+from standfast.store.protocol import WorkerInfo
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 

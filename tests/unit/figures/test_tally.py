@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from figures_stage import count, ended
-from holdfast.core.job import Verdict
-from holdfast.core.record import Kind, Record
-from holdfast.core.states import ENDINGS, Move
-from holdfast.figures.buckets import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
-from holdfast.figures.counting import CROWDED, MINUTES_KEPT, Tally
-from holdfast.figures.pages import EMPTY, Page, read_page
-from holdfast.figures.rows import (
+from standfast.core.job import Verdict
+from standfast.core.record import Kind, Record
+from standfast.core.states import ENDINGS, Move
+from standfast.figures.buckets import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
+from standfast.figures.counting import CROWDED, MINUTES_KEPT, Tally
+from standfast.figures.pages import EMPTY, Page, read_page
+from standfast.figures.rows import (
     COMPLETED,
     DEAD,
     GIVEN_BACK,
@@ -30,8 +30,8 @@ from holdfast.figures.rows import (
     new_count,
     to_rows,
 )
-from holdfast.figures.series import figures_of
-from holdfast.testing import FakeClock
+from standfast.figures.series import figures_of
+from standfast.testing import FakeClock
 
 
 @pytest.fixture

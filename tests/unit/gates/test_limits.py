@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import ConfigurationError, Holdfast, Window
-from holdfast.gates.limit import Limit, declare_limit
+from standfast import ConfigurationError, Standfast, Window
+from standfast.gates.limit import Limit, declare_limit
 
 DAY = Window("09:00", "18:00", tz="Asia/Taipei")
 NIGHT = Window("22:00", "02:00", tz="Asia/Taipei")
@@ -24,7 +24,7 @@ def test_a_limit_by_the_time() -> None:
 
 def test_what_is_declared_is_what_a_worker_gets() -> None:
     """Gates, queues, tasks, the whole worker."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     disk = app.gate("disk", 2)
     app.gate("reports", 8, peak={DAY: 1})
     app.queue("mail", concurrency=3)
@@ -40,12 +40,12 @@ def test_what_is_declared_is_what_a_worker_gets() -> None:
     assert limits.worker == Limit(None, ((DAY, 2),))
     assert limits.adaptive is adaptive
     assert limits.apart
-    assert not Holdfast("memory://").limits.apart
+    assert not Standfast("memory://").limits.apart
 
 
 def test_windows_and_limits_of_one_queue() -> None:
     """Both may be declared together, but a queue is declared once."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.queue("mail", window=DAY, concurrency=3)
     assert [hours.name for hours in app.windows] == ["mail"]
     with pytest.raises(ConfigurationError, match="queue 'mail' is declared twice"):
@@ -55,7 +55,7 @@ def test_windows_and_limits_of_one_queue() -> None:
 @pytest.mark.parametrize("number", [0, -1, 1.5, "2", True, float("nan")])
 def test_numbers_that_are_none(number: object) -> None:
     """Whole numbers from 1 on, wherever one is given."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     for declare in (
         lambda: app.gate("disk", number),
         lambda: app.gate("disk", 2, peak={DAY: number}),
@@ -70,7 +70,7 @@ def test_numbers_that_are_none(number: object) -> None:
 
 def test_bad_declarations_say_what_is_wrong() -> None:
     """Each in one sentence that names the thing and the remedy, and nothing is half declared."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.gate("disk", 2)
 
     def refused(said: str, *arguments: object, by: object, **options: object) -> None:

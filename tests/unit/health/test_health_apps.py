@@ -11,12 +11,12 @@ import pytest
 import uvicorn
 
 from forking import run_forking
-from holdfast import Holdfast
-from holdfast.dashboard import Dashboard
-from holdfast.errors import ConfigurationError
-from holdfast.health import Health
-from holdfast.host.asgi import bind
-from holdfast.store.protocol import WorkerInfo
+from standfast import Standfast
+from standfast.dashboard import Dashboard
+from standfast.errors import ConfigurationError
+from standfast.health import Health
+from standfast.host.asgi import bind
+from standfast.store.protocol import WorkerInfo
 
 TOKEN = "a-token-that-nobody-guesses"
 RIGHT = f"Bearer {TOKEN}"
@@ -25,7 +25,7 @@ PEER = "203.0.113.9"
 
 @pytest.fixture
 def app():
-    with Holdfast("memory://") as made:
+    with Standfast("memory://") as made:
         yield made
 
 
@@ -110,7 +110,7 @@ class TestAnswers:
     def test_it_is_ready_while_somebody_works(self, worked, ask):
         health = Health(worked, token=TOKEN)
         assert ask(health, "/readyz")[0] == 200
-        assert ask(Health(Holdfast("memory://"), token=TOKEN), "/readyz")[0] == 503
+        assert ask(Health(Standfast("memory://"), token=TOKEN), "/readyz")[0] == 503
 
     def test_its_health_in_full(self, worked, ask):
         status, _, body = ask(Health(worked, token=TOKEN), "/healthz")
@@ -238,11 +238,11 @@ class TestAsgi:
 
 FORKED = """
 import sys
-from holdfast import Holdfast
-from holdfast.health import Health
-from holdfast.health.answers import Request
+from standfast import Standfast
+from standfast.health import Health
+from standfast.health.answers import Request
 
-app = Holdfast(f"sqlite:///{sys.argv[1]}/jobs.db")
+app = Standfast(f"sqlite:///{sys.argv[1]}/jobs.db")
 app.prepare()
 health = Health(app, networks=["127.0.0.1"])
 request = Request("GET", "/readyz", "127.0.0.1")

@@ -7,16 +7,16 @@ from http import HTTPStatus
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.cli.health import ExistingStore
-from holdfast.clock import SystemClock
-from holdfast.core.job import Claim, ClaimRef, Ending, Verdict
-from holdfast.core.states import Move
-from holdfast.health import LOOPBACK, Health
-from holdfast.health.answers import Request
-from holdfast.metrics.shared import SharedFolder
-from holdfast.metrics.tally import MeteredTally
-from holdfast.worker.completer import Ended
+from standfast import Standfast
+from standfast.cli.health import ExistingStore
+from standfast.clock import SystemClock
+from standfast.core.job import Claim, ClaimRef, Ending, Verdict
+from standfast.core.states import Move
+from standfast.health import LOOPBACK, Health
+from standfast.health.answers import Request
+from standfast.metrics.shared import SharedFolder
+from standfast.metrics.tally import MeteredTally
+from standfast.worker.completer import Ended
 
 ASKED = Request("GET", "/metrics", "127.0.0.1")
 
@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def app(folder):
-    with Holdfast("memory://", metrics_dir=folder) as made:
+    with Standfast("memory://", metrics_dir=folder) as made:
         yield made
 
 
@@ -63,8 +63,8 @@ class Process:
 
 def _completed(text):
     """Return the number that a page tells; None where it tells none. How the store stands is told at any rate."""
-    assert "\nholdfast_store_up 1\n" in text
-    named = 'holdfast_attempts_total{queue="mail",task="send",outcome="completed"} '
+    assert "\nstandfast_store_up 1\n" in text
+    named = 'standfast_attempts_total{queue="mail",task="send",outcome="completed"} '
     found = [line.removeprefix(named) for line in text.splitlines() if line.startswith(named)]
     return int(found[0]) if found else None
 
@@ -88,7 +88,7 @@ def test_processes_that_are_asked_in_turn_tell_the_same_sum(app, folder):
 
 def test_the_command_tells_the_same(folder, tmp_path):
     """It is a process of its own, and has the app's settings."""
-    with Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}", metrics_dir=folder) as app:
+    with Standfast(f"sqlite:///{tmp_path / 'jobs.db'}", metrics_dir=folder) as app:
         process = Process(app, folder)
         process.count(3)
         app.call(app.verbs.count())  # makes the file
@@ -101,7 +101,7 @@ def test_the_command_tells_the_same(folder, tmp_path):
 
 
 def test_without_the_setting_there_are_no_counters(folder):
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         process = Process(app, folder)
         process.count(3)
         assert process.completed() is None
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_is_left_out_and_said_once(app, folder, monkeypatch,
     def fail(_):
         raise OSError(24, "Too many open files")
 
-    caplog.set_level(logging.WARNING, "holdfast")
+    caplog.set_level(logging.WARNING, "standfast")
     with monkeypatch.context() as patched:
         patched.setattr(SharedFolder, "sums", fail)
         assert [process.completed() for _ in range(3)] == [None] * 3

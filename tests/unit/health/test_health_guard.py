@@ -5,10 +5,10 @@ from http import HTTPStatus
 
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.health import buckets
-from holdfast.health.buckets import Buckets
-from holdfast.health.guard import LOOPBACK, Guard, check_token, read_networks, read_peer
+from standfast.errors import ConfigurationError
+from standfast.health import buckets
+from standfast.health.buckets import Buckets
+from standfast.health.guard import LOOPBACK, Guard, check_token, read_networks, read_peer
 
 TOKEN = "a-token-that-nobody-guesses"
 RIGHT = [f"Bearer {TOKEN}".encode()]
@@ -119,7 +119,7 @@ class TestTokens:
     def test_none_is_asked_for(self, time):
         refusal = guard(time).refuse("127.0.0.1", [])
         assert status(refusal) == HTTPStatus.UNAUTHORIZED
-        assert dict(refusal.headers) == {"WWW-Authenticate": 'Bearer realm="holdfast"'}
+        assert dict(refusal.headers) == {"WWW-Authenticate": 'Bearer realm="standfast"'}
 
     @pytest.mark.parametrize(
         "credentials",

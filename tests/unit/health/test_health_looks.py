@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.errors import StoreUnavailableError
-from holdfast.health.looks import Looks
-from holdfast.health.report import Seen
-from holdfast.store.protocol import QueueAges
+from standfast.errors import StoreUnavailableError
+from standfast.health.looks import Looks
+from standfast.health.report import Seen
+from standfast.store.protocol import QueueAges
 
 SEEN = Seen(ages=QueueAges(datetime.now(UTC)))
 

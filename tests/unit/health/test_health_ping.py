@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.health.ping import Target, ping
 from ping_hosts import ping_host
 from servers.tls import Authority
+from standfast.errors import ConfigurationError
+from standfast.health.ping import Target, ping
 
 TOKEN = "a-token-that-nobody-guesses"
 

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from holdfast import Window
-from holdfast.health.report import Seen, judge
-from holdfast.schedule.closing import About, declare_hours
-from holdfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
+from standfast import Window
+from standfast.health.report import Seen, judge
+from standfast.schedule.closing import About, declare_hours
+from standfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

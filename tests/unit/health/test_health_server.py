@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import ConfigurationError
-from holdfast.health import LOOPBACK, Health, server
-from holdfast.health.server import HealthServer, is_of_this_machine
+from standfast import Standfast
+from standfast.errors import ConfigurationError
+from standfast.health import LOOPBACK, Health, server
+from standfast.health.server import HealthServer, is_of_this_machine
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -19,7 +19,7 @@ TOKEN = "a-token-that-nobody-guesses"
 def serve():
     """Give a way to serve health; all is gone at the end."""
     servers = []
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     def start(host="127.0.0.1", **how):
         made = HealthServer(Health(app, rate=1000, **(how or {"networks": LOOPBACK})), host, 0)
@@ -176,7 +176,7 @@ def test_who_holds_on_to_many_connections_ends_their_own(serve, monkeypatch):
 def test_a_port_that_is_taken_is_named(serve):
     port = serve().server_address[1]
     with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
-        HealthServer(Health(Holdfast("memory://"), networks=LOOPBACK), "127.0.0.1", port)
+        HealthServer(Health(Standfast("memory://"), networks=LOOPBACK), "127.0.0.1", port)
 
 
 def test_which_addresses_others_reach():

@@ -2,8 +2,8 @@
 
 import threading
 
-from holdfast.health.keepalive import MOST_KEPT, Change, KeepAlive, Kept
-from holdfast.health.ping import Pinged, Target
+from standfast.health.keepalive import MOST_KEPT, Change, KeepAlive, Kept
+from standfast.health.ping import Pinged, Target
 
 HOST = Target.of("http://shop.example/")
 GOOD = Pinged(ok=True, says="200 OK")

@@ -6,11 +6,11 @@ import threading
 import time
 from pathlib import Path
 
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
 HERE = Path(os.environ["HOST_TEST_FOLDER"])
 
-app = Holdfast(
+app = Standfast(
     f"sqlite:///{HERE}/jobs.db",
     lease=float(os.environ.get("HOST_TEST_LEASE", "15")),
     hang_limit=float(os.environ.get("HOST_TEST_HANG_LIMIT", "120")),

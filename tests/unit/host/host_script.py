@@ -10,8 +10,8 @@ import time
 
 from host_jobs import app
 
-from holdfast import Life, lastthreads
-from holdfast.host import Host
+from standfast import Life, lastthreads
+from standfast.host import Host
 
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
 

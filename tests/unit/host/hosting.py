@@ -35,7 +35,7 @@ class HostScript:
     def __init__(self, folder, *, grace=10.0, script="host_script.py", **more):
         self.folder = folder
         env = {
-            **{name: value for name, value in os.environ.items() if name != "HOLDFAST_URL"},
+            **{name: value for name, value in os.environ.items() if name != "STANDFAST_URL"},
             "HOST_TEST_FOLDER": str(folder),
             **{name.upper(): str(value) for name, value in more.items()},
         }

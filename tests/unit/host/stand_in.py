@@ -2,10 +2,10 @@
 
 import asyncio
 
-from holdfast.supervisor.child import Child, ChildSpec
-from holdfast.testing.simulator.fleet import SimulatedChild
-from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.wires import MemoryLog
+from standfast.supervisor.child import Child, ChildSpec
+from standfast.testing.simulator.fleet import SimulatedChild
+from standfast.testing.simulator.process import Process
+from standfast.testing.simulator.wires import MemoryLog
 
 
 class Line:

@@ -9,18 +9,18 @@ from types import FunctionType, SimpleNamespace
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import ConfigurationError
-from holdfast.host import Host, HostState, asgi, binding, wsgi
-from holdfast.host import host as host_module
-from holdfast.host.binding import start_if_serving
-from holdfast.host.serving import Decision, Scene, Verdict
+from standfast import Standfast
+from standfast.errors import ConfigurationError
+from standfast.host import Host, HostState, asgi, binding, wsgi
+from standfast.host import host as host_module
+from standfast.host.binding import start_if_serving
+from standfast.host.serving import Decision, Scene, Verdict
 
 
 @pytest.fixture
 def told(monkeypatch):
     """Note what becomes of hosts in place of starting real ones, as if this were no test."""
-    monkeypatch.setenv("HOLDFAST_HOST", "on")
+    monkeypatch.setenv("STANDFAST_HOST", "on")
     said = []
     monkeypatch.setattr(Host, "start", lambda _self: said.append("start"))
     monkeypatch.setattr(Host, "stop", lambda _self, _grace=None: said.append("stop"))
@@ -29,7 +29,7 @@ def told(monkeypatch):
 
 @pytest.fixture
 def app():
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         yield app
 
 
@@ -134,7 +134,7 @@ async def test_a_start_that_failed_is_the_servers_to_hear(app, told, monkeypatch
 async def test_the_store_is_ready_for_the_first_request(quick_path, way):
     """It may enqueue in a transaction of its own, in which no tables can be made."""
     path = quick_path / "shop.db"
-    app = Holdfast(f"sqlite:///{path}")
+    app = Standfast(f"sqlite:///{path}")
 
     @app.task
     def greet(name: str) -> None: ...
@@ -161,7 +161,7 @@ async def test_the_store_is_ready_for_the_first_request(quick_path, way):
 
 
 async def test_a_store_that_is_away_does_not_keep_the_web_app_from_coming_up(told, caplog):
-    app = Holdfast("postgresql://127.0.0.1:1/none", store_timeout=1)
+    app = Standfast("postgresql://127.0.0.1:1/none", store_timeout=1)
     async with asgi.lifespan(app)("web"):
         assert told == ["start"]
     assert ["not ready yet" in record.getMessage() for record in caplog.records] == [True]
@@ -169,7 +169,7 @@ async def test_a_store_that_is_away_does_not_keep_the_web_app_from_coming_up(tol
 
 
 async def test_in_a_test_nothing_starts(app, told, monkeypatch):
-    monkeypatch.delenv("HOLDFAST_HOST")
+    monkeypatch.delenv("STANDFAST_HOST")
     async with asgi.lifespan(app)("web"):
         assert told == []
 
@@ -196,7 +196,7 @@ in_gunicorn = FunctionType(spawn_worker.__code__, {"__name__": "gunicorn.arbiter
 
 def starting():
     """Return the threads that wait to start a host."""
-    return [thread for thread in threading.enumerate() if thread.name == "holdfast-host-start"]
+    return [thread for thread in threading.enumerate() if thread.name == "standfast-host-start"]
 
 
 def test_a_master_that_forks_has_its_workers_start(app, told, monkeypatch):
@@ -225,7 +225,7 @@ def test_a_fork_of_gunicorn_that_nobody_knows_is_told(app, told, monkeypatch, ca
     FunctionType(fork_anew.__code__, {"__name__": "gunicorn.boss", "binding": binding})()
     looked()
     assert told == []
-    assert "gunicorn forked it by fork_anew, which is not known; if it does, set HOLDFAST_HOST=on" in caplog.text
+    assert "gunicorn forked it by fork_anew, which is not known; if it does, set STANDFAST_HOST=on" in caplog.text
 
 
 def fork_anew():
@@ -236,7 +236,7 @@ def fork_anew():
 def looked():
     """Wait for those who look later."""
     for thread in threading.enumerate():
-        if thread.name == "holdfast-host-look":
+        if thread.name == "standfast-host-look":
             thread.join(10)
 
 
@@ -275,7 +275,7 @@ class TestAServerWithoutLifespan:
         looked()
         assert told == []
         assert (
-            caplog.text.count("whether this process of uvicorn serves requests; if it does, set HOLDFAST_HOST=on")
+            caplog.text.count("whether this process of uvicorn serves requests; if it does, set STANDFAST_HOST=on")
             == 2
         )
 
@@ -313,7 +313,7 @@ async def test_without_a_lifespan_the_first_request_starts_the_worker(app, told,
 
 def test_flask_may_run_itself(app, told, monkeypatch):
     """`app.run()` starts the worker and stops it, in the process that serves and not in its reloader."""
-    monkeypatch.setenv("HOLDFAST_HOST", "auto")
+    monkeypatch.setenv("STANDFAST_HOST", "auto")
 
     class FlaskLike:
         debug = False
@@ -386,16 +386,16 @@ def test_the_other_kind_of_web_app_is_refused(app):
     class Web(Starlette): ...
 
     with pytest.raises(
-        ConfigurationError, match=r"a Web is an ASGI app: take bind or lifespan from holdfast\.host\.asgi"
+        ConfigurationError, match=r"a Web is an ASGI app: take bind or lifespan from standfast\.host\.asgi"
     ):
         wsgi.bind(Web(), app)
-    with pytest.raises(ConfigurationError, match=r"is a WSGI app: take bind from holdfast\.host\.wsgi"):
+    with pytest.raises(ConfigurationError, match=r"is a WSGI app: take bind from standfast\.host\.wsgi"):
         asgi.bind(SimpleNamespace(wsgi_app=print), app)
 
 
 def test_nothing_works_where_it_is_not_to(app, monkeypatch):
-    """The switch goes before a start by hand; so do processes of Holdfast's own, which import the same module."""
-    monkeypatch.setenv("HOLDFAST_HOST", "off")
+    """The switch goes before a start by hand; so do processes of Standfast's own, which import the same module."""
+    monkeypatch.setenv("STANDFAST_HOST", "off")
     host = Host(app)
     host.start()
     assert host.state is HostState.OFF

@@ -9,9 +9,9 @@ import sys
 import pytest
 from stand_in import adopted_child
 
-from holdfast.core.crash import DeathKind
-from holdfast.host.adopted import end_of, told_by
-from holdfast.supervisor.child import Exit, Phase
+from standfast.core.crash import DeathKind
+from standfast.host.adopted import end_of, told_by
+from standfast.supervisor.child import Exit, Phase
 
 pytestmark = pytest.mark.virtual_time
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hosting import eventually
 
-from holdfast import Holdfast
-from holdfast.events import HostStopping, StopStage
-from holdfast.host import Host, HostState, targets
-from holdfast.host import host as host_module
+from standfast import Standfast
+from standfast.events import HostStopping, StopStage
+from standfast.host import Host, HostState, targets
+from standfast.host import host as host_module
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -21,7 +21,7 @@ LONG = 60.0
 
 @pytest.fixture
 def app(tmp_path):
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db", grace=LONG) as app:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db", grace=LONG) as app:
         yield app
 
 
@@ -140,7 +140,7 @@ def test_a_fork_in_the_middle_of_a_start_leaves_a_host_that_can_be_started(app, 
         pid = os.fork()
         if pid == 0:
             signal.alarm(20)
-            os.environ["HOLDFAST_HOST"] = "off"
+            os.environ["STANDFAST_HOST"] = "off"
             host.start()
             os._exit(0 if host.state is HostState.OFF else 1)
         ended.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))

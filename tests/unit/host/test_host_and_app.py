@@ -6,18 +6,18 @@ import threading
 
 import pytest
 
-from holdfast import Holdfast, Life
-from holdfast.core.record import Kind
-from holdfast.errors import BackgroundClosedError
-from holdfast.host import Host, HostState, asgi
+from standfast import Life, Standfast
+from standfast.core.record import Kind
+from standfast.errors import BackgroundClosedError
+from standfast.host import Host, HostState, asgi
 
 PATIENCE = 60.0
 
 
 @pytest.fixture
 def app(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_HOST", "on")
-    with Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}", grace=20) as app:
+    monkeypatch.setenv("STANDFAST_HOST", "on")
+    with Standfast(f"sqlite:///{tmp_path / 'jobs.db'}", grace=20) as app:
         yield app
 
 

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from hosting import HERE, eventually, is_gone
 
-from holdfast.catalogue.book import read_catalogue
-from holdfast.core.record import Kind
-from holdfast.core.states import State
+from standfast.catalogue.book import read_catalogue
+from standfast.core.record import Kind
+from standfast.core.states import State
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -29,8 +29,8 @@ def test_jobs_run_in_threads_of_the_host(hosted, host_script):
     beater = script.start()
     pid, thread = hosted.whoami.enqueue().result(timeout=30)
     assert int(pid) == script.pid
-    assert thread.startswith("holdfast-job")
-    assert hosted.whose_loop.enqueue().result(timeout=30).startswith("holdfast-host")
+    assert thread.startswith("standfast-job")
+    assert hosted.whose_loop.enqueue().result(timeout=30).startswith("standfast-host")
     look = hosted.app.call
     [worker] = eventually(lambda: [each for each in look(hosted.app.verbs.workers()) if each.vitals])
     assert worker.vitals.memory > 10_000_000, "that of the host"
@@ -40,7 +40,7 @@ def test_jobs_run_in_threads_of_the_host(hosted, host_script):
     )
     assert script.ask("stop")["state"] == "stopped"
     assert is_gone(beater)
-    assert [name for name in script.ask("state")["threads"] if name.startswith("holdfast-host")] == []
+    assert [name for name in script.ask("state")["threads"] if name.startswith("standfast-host")] == []
     assert hosted.app.call(hosted.app.verbs.workers()) == ()
 
     second = script.start()
@@ -70,7 +70,7 @@ def test_a_killed_host_gives_back_its_jobs_at_once(hosted, host_script):
 
 
 def test_the_death_of_a_host_is_told_with_its_signal_and_its_line(hosted, host_script):
-    """As that of a process of `holdfast worker`: the beater asks the kernel, and reads what the host wrote."""
+    """As that of a process of `standfast worker`: the beater asks the kernel, and reads what the host wrote."""
     script = host_script()
     beater = script.start()
     job = hosted.segfaults.enqueue()
@@ -213,7 +213,7 @@ def test_at_its_end_a_process_gets_no_worker(hosted):
     lines = (
         "import atexit, threading",
         "from host_jobs import app",
-        "from holdfast.host import Host",
+        "from standfast.host import Host",
         "host = Host(app)",
         "def late(begin, *args):",
         "    try:",
@@ -231,7 +231,7 @@ def test_at_its_end_a_process_gets_no_worker(hosted):
         text=True,
         check=True,
     ).stdout
-    assert said.splitlines() == [*["BackgroundClosedError new 1"] * 2, "HoldfastError new 1"]
+    assert said.splitlines() == [*["BackgroundClosedError new 1"] * 2, "StandfastError new 1"]
 
 
 def test_the_end_of_the_interpreter_stops_the_host(hosted, host_script):

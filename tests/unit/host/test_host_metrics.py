@@ -6,12 +6,12 @@ import signal
 import pytest
 from hosting import eventually
 
-from holdfast.core.states import State
-from holdfast.errors import ConfigurationError
-from holdfast.host import Host
-from holdfast.metrics.folding import counts_in
-from holdfast.metrics.places import CALLS, ENQUEUED, EVENTS, JOBS, OUTCOMES
-from holdfast.metrics.shared import SharedFolder
+from standfast.core.states import State
+from standfast.errors import ConfigurationError
+from standfast.host import Host
+from standfast.metrics.folding import counts_in
+from standfast.metrics.places import CALLS, ENQUEUED, EVENTS, JOBS, OUTCOMES
+from standfast.metrics.shared import SharedFolder
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -45,7 +45,7 @@ def folder(tmp_path):
 @pytest.fixture
 def counting(host_script, folder):
     """Start processes with a host that counts."""
-    return lambda **more: host_script(holdfast_metrics_dir=folder, **more)
+    return lambda **more: host_script(standfast_metrics_dir=folder, **more)
 
 
 def becomes(folder, condition, what):
@@ -122,8 +122,8 @@ def test_without_the_setting_nothing_is_counted(hosted, host_script, folder, tmp
 
 def test_a_folder_that_cannot_be_used_is_told_when_the_host_starts(hosted, folder, monkeypatch):
     folder.write_text("a file")
-    monkeypatch.setenv("HOLDFAST_HOST", "on")
-    monkeypatch.setattr(hosted.app, "settings", hosted.Holdfast(metrics_dir=folder).settings)
+    monkeypatch.setenv("STANDFAST_HOST", "on")
+    monkeypatch.setattr(hosted.app, "settings", hosted.Standfast(metrics_dir=folder).settings)
     host = Host(hosted.app)
     with pytest.raises(ConfigurationError, match=f"metrics_dir={folder} is not a folder"):
         host.start()

@@ -5,11 +5,11 @@ from types import ModuleType
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import ConfigurationError
-from holdfast.host import Host, HostState
-from holdfast.host.permitted import refuse_greenlets
-from holdfast.host.targets import find_target
+from standfast import Standfast
+from standfast.errors import ConfigurationError
+from standfast.host import Host, HostState
+from standfast.host.permitted import refuse_greenlets
+from standfast.host.targets import find_target
 
 
 def module(name, file, **contents):
@@ -21,7 +21,7 @@ def module(name, file, **contents):
 
 @pytest.fixture
 def app():
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         yield app
 
 
@@ -73,7 +73,7 @@ def test_the_module_with_the_tasks_is_what_others_load(app):
     assert (given.name, given.app_dir) == ("shop.web:jobs", "/srv")
     with pytest.raises(ConfigurationError, match="is not MODULE:APP"):
         find_target(app, "shop.web", modules)
-    for mistyped in ("shop.jobz:app", "no_such_module:app", "holdfast.no_such_module:app"):
+    for mistyped in ("shop.jobz:app", "no_such_module:app", "standfast.no_such_module:app"):
         with pytest.raises(ConfigurationError, match="there is no module"):
             find_target(app, mistyped, modules)
 

@@ -6,18 +6,18 @@ import threading
 import pytest
 from hosting import eventually
 
-from holdfast import Holdfast
-from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.events import HostReady, HostStopped, HostStopping, StopStage
-from holdfast.host import Host, HostState
-from holdfast.worker.worker import Worker
+from standfast import Standfast
+from standfast.errors import ConfigurationError, StandfastError
+from standfast.events import HostReady, HostStopped, HostStopping, StopStage
+from standfast.host import Host, HostState
+from standfast.worker.worker import Worker
 
 NOBODY_THERE = "postgresql://nobody@127.0.0.1:1/none"
 
 
 @pytest.fixture
 def app(tmp_path):
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as app:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db") as app:
         yield app
 
 
@@ -82,16 +82,16 @@ def test_a_host_works_between_start_and_stop(app):
 
 def test_a_server_that_is_down_is_waited_for_and_told_of_once(caplog):
     """The start does not wait, and a stop is not held up either."""
-    with Holdfast(NOBODY_THERE) as app, caplog.at_level(logging.WARNING), Host(app) as host:
+    with Standfast(NOBODY_THERE) as app, caplog.at_level(logging.WARNING), Host(app) as host:
         eventually(lambda: "store" in caplog.text, "word of the store")
         assert not host.ready(0.5)
         assert host.state is HostState.STARTING
-    assert len([record for record in caplog.records if record.name == "holdfast.events"]) == 1
+    assert len([record for record in caplog.records if record.name == "standfast.events"]) == 1
     assert host.state is HostState.STOPPED
 
 
 def test_a_required_worker_has_to_be_ready():
-    with Holdfast(NOBODY_THERE) as app, pytest.raises(HoldfastError, match="not ready within 1 s"):
+    with Standfast(NOBODY_THERE) as app, pytest.raises(StandfastError, match="not ready within 1 s"):
         Host(app, required=True, start_within=1).start()
 
 

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from stand_in import Line
 
-from holdfast.clock import SystemClock
-from holdfast.codec import NO_SECRETS
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.durable.here import attempt_here
-from holdfast.events import Events, JobCompleted, StoreAway, StoreBack
-from holdfast.host.life import AttemptLocks
-from holdfast.host.presence import Presence
-from holdfast.locks.holding import Holding
-from holdfast.watch.records import tell_in_records
-from holdfast.worker.messages import Holds
+from standfast.clock import SystemClock
+from standfast.codec import NO_SECRETS
+from standfast.core.job import Claim, ClaimRef
+from standfast.durable.here import attempt_here
+from standfast.events import Events, JobCompleted, StoreAway, StoreBack
+from standfast.host.life import AttemptLocks
+from standfast.host.presence import Presence
+from standfast.locks.holding import Holding
+from standfast.watch.records import tell_in_records
+from standfast.worker.messages import Holds
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -111,7 +111,7 @@ def test_events_are_records_of_the_hosts_own_log(caplog):
         tell_in_records(events, SystemClock(), but=[StoreBack])
         events.emit(StoreAway("no route"))
         events.emit(StoreBack(1.0))
-    assert [(record.name, record.levelname) for record in caplog.records] == [("holdfast.events", "WARNING")]
+    assert [(record.name, record.levelname) for record in caplog.records] == [("standfast.events", "WARNING")]
     assert "no route" in caplog.text
 
 

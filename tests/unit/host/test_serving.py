@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.host.serving import Scene, Verdict, decide, decide_for_server, scene_here
+from standfast.errors import ConfigurationError
+from standfast.host.serving import Scene, Verdict, decide, decide_for_server, scene_here
 
 SERVES, AFTER_FORK, NOT, UNKNOWN = Verdict.SERVES, Verdict.AFTER_FORK, Verdict.NOT, Verdict.UNKNOWN
 
@@ -81,12 +81,12 @@ TABLE = [
     ("pytest", scene(argv=("/venv/bin/pytest",)), NOT),
     ("python -m pytest", scene(main="pytest.__main__"), NOT),
     ("a test", scene(SPAWNED, environ={"PYTEST_CURRENT_TEST": "test_it"}), NOT),
-    ("a child of holdfast worker", scene(main="holdfast.child.__main__"), NOT),
-    ("a cell", scene(main="holdfast.child.cell"), NOT),
-    ("holdfast doctor", scene(argv=("/venv/bin/holdfast", "doctor")), NOT),
+    ("a child of standfast worker", scene(main="standfast.child.__main__"), NOT),
+    ("a cell", scene(main="standfast.child.cell"), NOT),
+    ("standfast doctor", scene(argv=("/venv/bin/standfast", "doctor")), NOT),
     ("a script", scene(argv=("serve.py",)), UNKNOWN),
-    ("a script, switched on", scene(environ={"HOLDFAST_HOST": "on"}), SERVES),
-    ("gunicorn's worker, switched off", scene(SPAWNED, environ={"HOLDFAST_HOST": "OFF"}), NOT),
+    ("a script, switched on", scene(environ={"STANDFAST_HOST": "on"}), SERVES),
+    ("gunicorn's worker, switched off", scene(SPAWNED, environ={"STANDFAST_HOST": "OFF"}), NOT),
 ]
 
 
@@ -105,12 +105,12 @@ def test_a_server_of_asgi_says_itself_that_it_serves():
     assert decide_for_server(scene(("somebody.elses.server", "run"))).verdict is SERVES
     assert decide_for_server(scene(("uvicorn.lifespan.on", "main"))).verdict is SERVES
     assert decide_for_server(scene(main="pytest.__main__")).verdict is NOT
-    assert decide_for_server(scene(environ={"HOLDFAST_HOST": "off"})).verdict is NOT
+    assert decide_for_server(scene(environ={"STANDFAST_HOST": "off"})).verdict is NOT
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_refused():
     with pytest.raises(ConfigurationError, match="it takes `on` or `off`"):
-        decide(scene(environ={"HOLDFAST_HOST": "maybe"}))
+        decide(scene(environ={"STANDFAST_HOST": "maybe"}))
 
 
 def test_this_process_is_a_test():

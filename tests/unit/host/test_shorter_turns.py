@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.host import Host
-from holdfast.host.turns import ShorterTurns
+from standfast import Standfast
+from standfast.host import Host
+from standfast.host.turns import ShorterTurns
 
 PYTHONS_OWN = 0.005
 SHORT = pytest.approx(0.0005)
@@ -22,7 +22,7 @@ def _as_python_has_it():
 
 @pytest.fixture
 def app(tmp_path):
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as app:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db") as app:
         yield app
 
 

@@ -6,8 +6,8 @@ import threading
 import time
 from contextlib import suppress
 
-from holdfast import Context, Holdfast
-from holdfast.host import Host
+from standfast import Context, Standfast
+from standfast.host import Host
 
 both = threading.Barrier(2)
 begun = threading.Semaphore(0)
@@ -15,7 +15,7 @@ begun = threading.Semaphore(0)
 
 def begin(name: str) -> None:
     """Begin a host, and have it run a job until it stops."""
-    app = Holdfast(f"sqlite:///{os.environ['HOST_TEST_FOLDER']}/{name}.db", grace=5)
+    app = Standfast(f"sqlite:///{os.environ['HOST_TEST_FOLDER']}/{name}.db", grace=5)
 
     @app.task
     def wait_for_the_other(ctx: Context) -> None:

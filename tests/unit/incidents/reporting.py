@@ -6,18 +6,18 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.errors import StoreUnavailableError
-from holdfast.events import Events
-from holdfast.ids import new_job_id
-from holdfast.incidents.book import list_incidents, read_evidence
-from holdfast.incidents.desk import Desk
-from holdfast.settings import Settings
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.errors import StoreUnavailableError
+from standfast.events import Events
+from standfast.ids import new_job_id
+from standfast.incidents.book import list_incidents, read_evidence
+from standfast.incidents.desk import Desk
+from standfast.settings import Settings
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STACKS = Evidence({"stacks": "here it was", "log": "and this it said"})

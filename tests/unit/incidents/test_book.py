@@ -6,9 +6,9 @@ import pytest
 from reporting import NOON, STACKS, an_incident
 
 from empty_stores import STORES
-from holdfast.core.incident import Evidence
-from holdfast.core.record import Change, Kind
-from holdfast.incidents.book import (
+from standfast.core.incident import Evidence
+from standfast.core.record import Change, Kind
+from standfast.incidents.book import (
     changes_of,
     forget_incidents,
     forget_outdated,
@@ -16,10 +16,10 @@ from holdfast.incidents.book import (
     read_evidence,
     write_incident,
 )
-from holdfast.incidents.keeping import Keeping
-from holdfast.settings import Settings
-from holdfast.store.errand import run_errand
-from holdfast.testing.clock import FakeClock
+from standfast.incidents.keeping import Keeping
+from standfast.settings import Settings
+from standfast.store.errand import run_errand
+from standfast.testing.clock import FakeClock
 
 
 @pytest.fixture(params=STORES)

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from reporting import NOON, STACKS, Office, a_job, an_incident, play
 
-from holdfast.codec import MASK
-from holdfast.core.incident import Evidence, Trouble
-from holdfast.core.job import NewJob
-from holdfast.incidents import desk as desk_module
-from holdfast.incidents.book import forget_incidents
-from holdfast.incidents.folding import MOST_JOBS, MOST_REMEMBERED, MOST_WAITING, SAME_WITHIN
-from holdfast.store.errand import run_errand
+from standfast.codec import MASK
+from standfast.core.incident import Evidence, Trouble
+from standfast.core.job import NewJob
+from standfast.incidents import desk as desk_module
+from standfast.incidents.book import forget_incidents
+from standfast.incidents.folding import MOST_JOBS, MOST_REMEMBERED, MOST_WAITING, SAME_WITHIN
+from standfast.store.errand import run_errand
 
 
 def test_an_incident_is_in_the_store_at_once_with_its_evidence():

@@ -16,20 +16,20 @@ from random import Random
 import pytest
 from reporting import STACKS, Shaky, a_job, an_incident
 
-from holdfast.clock import SystemClock
-from holdfast.codec import NO_SECRETS
-from holdfast.core.incident import Evidence
-from holdfast.core.job import NewJob
-from holdfast.core.record import Kind
-from holdfast.events import Events
-from holdfast.incidents import folders as folders_module
-from holdfast.incidents.desk import Desk
-from holdfast.incidents.filing import Filing
-from holdfast.incidents.folders import Folders, usual_place
-from holdfast.incidents.keeping import Keeping
-from holdfast.settings import Settings
-from holdfast.testing.clock import FakeClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.clock import SystemClock
+from standfast.codec import NO_SECRETS
+from standfast.core.incident import Evidence
+from standfast.core.job import NewJob
+from standfast.core.record import Kind
+from standfast.events import Events
+from standfast.incidents import folders as folders_module
+from standfast.incidents.desk import Desk
+from standfast.incidents.filing import Filing
+from standfast.incidents.folders import Folders, usual_place
+from standfast.incidents.keeping import Keeping
+from standfast.settings import Settings
+from standfast.testing.clock import FakeClock
+from standfast.worker.storecalls import StoreCalls
 
 SECONDS = 30.0
 
@@ -61,7 +61,7 @@ def test_a_folder_is_readable_by_its_owner_only_whatever_the_umask(tmp_path):
         folder = Folders(keeping()).write(an_incident(id="one"), STACKS)
     finally:
         os.umask(before)
-    made = tmp_path / "state/holdfast/incidents/one"
+    made = tmp_path / "state/standfast/incidents/one"
     assert folder == str(made)
     assert [mode_of(path) for path in (made.parent, made)] == [0o700, 0o700]
     assert {file.name: mode_of(file) for file in made.iterdir()} == dict.fromkeys(
@@ -79,7 +79,7 @@ def test_no_name_leads_out_of_the_folder(tmp_path):
     filing = Filing(keeping(), SystemClock())
     filed = filing.file(an_incident(id="../up"), evidence, NO_SECRETS)
     filed.over.result(SECONDS)
-    made = tmp_path / "state/holdfast/incidents/up"
+    made = tmp_path / "state/standfast/incidents/up"
     assert sorted(file.name for file in made.iterdir()) == [
         "a_b-2.txt",
         "a_b.txt",
@@ -118,7 +118,7 @@ def test_old_folders_go_by_count_age_and_size(tmp_path, settings, left):
         folder = folders.write(an_incident(id=f"i{number}"), Evidence({"log": "x" * 300_000}))
         at = (clock.now() - timedelta(days=number)).timestamp()
         os.utime(f"{folder}/incident.json", (at, at))
-    place = tmp_path / "state/holdfast/incidents"
+    place = tmp_path / "state/standfast/incidents"
     (place / "mine").mkdir()
     folders.sweep(clock.now())
     assert sorted(path.name for path in place.iterdir()) == [*(f"i{number}" for number in range(left)), "mine"]
@@ -130,7 +130,7 @@ def test_a_place_that_cannot_be_written_to_is_replaced_and_told_once(tmp_path, c
     filing = Filing(keeping(incidents_dir=str(tmp_path / "taken")), SystemClock())
     for number in range(3):
         filing.file(an_incident(id=f"i{number}"), STACKS, NO_SECRETS).over.result(SECONDS)
-    made = tmp_path / f"holdfast-{os.getuid()}"
+    made = tmp_path / f"standfast-{os.getuid()}"
     assert mode_of(made) == 0o700
     assert len(list((made / "incidents").iterdir())) == 3
     filing.close(SECONDS)
@@ -141,7 +141,7 @@ def test_a_place_that_cannot_be_written_to_is_replaced_and_told_once(tmp_path, c
 def test_a_temporary_place_of_somebody_else_is_not_used(tmp_path, caplog):
     """Whoever may read it, or made it, could read what is written there."""
     (tmp_path / "taken").write_text("a file")
-    (tmp_path / f"holdfast-{os.getuid()}").mkdir(mode=0o755)
+    (tmp_path / f"standfast-{os.getuid()}").mkdir(mode=0o755)
     filing = Filing(keeping(incidents_dir=str(tmp_path / "taken")), SystemClock())
     filed = [filing.file(an_incident(id=f"i{n}"), STACKS, NO_SECRETS) for n in range(3)]
     filed[-1].over.result(SECONDS)
@@ -149,7 +149,7 @@ def test_a_temporary_place_of_somebody_else_is_not_used(tmp_path, caplog):
     assert {each.folder for each in filed} == {None}
     [told] = [record.getMessage() for record in caplog.records]
     assert told.startswith("incidents cannot be written to disk, only to the store: ")
-    assert told.endswith(f"{tmp_path}/holdfast-{os.getuid()} is not private to this user")
+    assert told.endswith(f"{tmp_path}/standfast-{os.getuid()} is not private to this user")
 
 
 def test_a_full_disk_is_told_once_and_leaves_nothing_behind(tmp_path, caplog, monkeypatch):
@@ -170,7 +170,7 @@ def test_a_full_disk_is_told_once_and_leaves_nothing_behind(tmp_path, caplog, mo
     filing.close(SECONDS)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "No space left" in caplog.text
-    assert list((tmp_path / "state/holdfast/incidents").iterdir()) == []
+    assert list((tmp_path / "state/standfast/incidents").iterdir()) == []
     full.clear()
     filed = filing.file(an_incident(id="i3"), STACKS, NO_SECRETS)
     filed.over.result(SECONDS)
@@ -216,7 +216,7 @@ def test_a_folder_is_there_before_the_store_and_without_one(tmp_path):
         return first
 
     incident_id = asyncio.run(story())
-    made = tmp_path / "state/holdfast/incidents" / incident_id
+    made = tmp_path / "state/standfast/incidents" / incident_id
     assert (made / "log.txt").read_text() == "and this it said"
     assert json.loads((made / "incident.json").read_text())["count"] == 2
 
@@ -272,8 +272,8 @@ def test_the_secrets_of_the_jobs_are_taken_out_of_the_folder_as_soon_as_the_stor
 
 def test_the_usual_place(monkeypatch, tmp_path):
     """The folder for state of the user; a relative one is no folder, as the standard says."""
-    assert usual_place() == tmp_path / "state/holdfast/incidents"
+    assert usual_place() == tmp_path / "state/standfast/incidents"
     monkeypatch.setenv("HOME", str(tmp_path))
     for state in ("relative", ""):
         monkeypatch.setenv("XDG_STATE_HOME", state)
-        assert usual_place() == tmp_path / ".local/state/holdfast/incidents"
+        assert usual_place() == tmp_path / ".local/state/standfast/incidents"

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.codec import MASK
-from holdfast.codec.redaction import (
+from standfast.codec import MASK
+from standfast.codec.redaction import (
     LONGEST_VALUE,
     is_secret_name,
     looks_random,
@@ -133,9 +133,9 @@ def test_environment():
             "LANG": "C.UTF-8",
             "LC_ALL": "C",
             "PYTHONPATH": "/srv",
-            "HOLDFAST_URL": "postgresql://shop:p@ss w/rd@db/shop",
-            "HOLDFAST_LEASE": "30s",
-            "HOLDFAST_API_TOKEN": "x",
+            "STANDFAST_URL": "postgresql://shop:p@ss w/rd@db/shop",
+            "STANDFAST_LEASE": "30s",
+            "STANDFAST_API_TOKEN": "x",
             "PGPASSWORD": "0123456789",
             "COMPANY_PLAN": "a value of an unknown name",
             "HOSTNAME": "kJ8#",
@@ -144,9 +144,9 @@ def test_environment():
     )
     assert shown == {
         "COMPANY_PLAN": "(hidden, 26 characters)",
-        "HOLDFAST_API_TOKEN": "(hidden, 1 characters)",
-        "HOLDFAST_LEASE": "30s",
-        "HOLDFAST_URL": f"postgresql://{MASK}@db/shop",
+        "STANDFAST_API_TOKEN": "(hidden, 1 characters)",
+        "STANDFAST_LEASE": "30s",
+        "STANDFAST_URL": f"postgresql://{MASK}@db/shop",
         "HOSTNAME": "kJ8#",
         "LANG": "C.UTF-8",
         "LC_ALL": "C",

@@ -6,14 +6,14 @@ from contextlib import closing, contextmanager
 
 from sqlalchemy import create_engine
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 SHORT = 0.2
 """Seconds that a connection of these tests waits for another writer."""
 
 
 def make_app(url, **settings):
-    app = Holdfast(url, **settings)
+    app = Standfast(url, **settings)
 
     @app.task
     def pack(order: int) -> None: ...

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from joining import alchemy, apack, jobs, make_app, pack, run
 
-from holdfast import ConfigurationError
-from holdfast.errors import StoreError
+from standfast import ConfigurationError
+from standfast.errors import StoreError
 
 
 @pytest.mark.parametrize("thing", ["shop.db", 7, object(), threading.Lock()])

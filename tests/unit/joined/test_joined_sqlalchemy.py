@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_ses
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from connections import PROVE, cancelled_at
-from holdfast import ConfigurationError
-from holdfast.store.sqlite.joined import ROLLED_BACK
+from standfast import ConfigurationError
+from standfast.store.sqlite.joined import ROLLED_BACK
 
 
 def test_a_connection_of_sqlalchemy(shop, path):
@@ -71,9 +71,9 @@ sys.meta_path.insert(0, Refusing())
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from holdfast import Holdfast
+from standfast import Standfast
 
-app = Holdfast(f"sqlite:///{sys.argv[1]}")
+app = Standfast(f"sqlite:///{sys.argv[1]}")
 
 
 @app.task

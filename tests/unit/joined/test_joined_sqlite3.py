@@ -7,8 +7,8 @@ import pytest
 from joining import jobs, make_app, orders, pack
 
 from connections import at_line
-from holdfast.errors import KeyTakenError, StoreError
-from holdfast.store.sqlite.joined import ROLLED_BACK
+from standfast.errors import KeyTakenError, StoreError
+from standfast.store.sqlite.joined import ROLLED_BACK
 
 
 @pytest.mark.parametrize("level", ["", "DEFERRED", "IMMEDIATE", "EXCLUSIVE"])
@@ -88,7 +88,7 @@ def test_an_error_ends_the_transaction_that_only_the_enqueue_has_begun(shop, own
 def test_of_an_enqueue_that_fails_halfway_nothing_stays(shop, own, path):
     own.execute("INSERT INTO orders DEFAULT VALUES")
     own.execute(
-        "CREATE TRIGGER refuse BEFORE INSERT ON holdfast_job WHEN instr(CAST(NEW.payload AS TEXT), '13') > 0"
+        "CREATE TRIGGER refuse BEFORE INSERT ON standfast_job WHEN instr(CAST(NEW.payload AS TEXT), '13') > 0"
         " BEGIN SELECT RAISE(ABORT, 'no thirteen'); END"
     )
     with pytest.raises(StoreError, match="no thirteen"):

@@ -8,9 +8,9 @@ import pytest
 from joining import alchemy, apack, jobs, make_app, orders, pack, run
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from holdfast.errors import SchemaError, StoreUnavailableError
-from holdfast.store.sqlite import bell
-from holdfast.store.sqlite.sql_files import load_statements
+from standfast.errors import SchemaError, StoreUnavailableError
+from standfast.store.sqlite import bell
+from standfast.store.sqlite.sql_files import load_statements
 
 
 def test_a_transaction_that_has_read_before_another_wrote_is_told_to_begin_immediate(shop, own, other):
@@ -84,7 +84,7 @@ def test_prepare_makes_the_tables_and_may_be_repeated(path, own):
     with make_app(f"sqlite:///{path}") as app:
         app.prepare()
         app.prepare()
-    assert ("holdfast_job",) in own.execute("SELECT name FROM sqlite_master").fetchall()
+    assert ("standfast_job",) in own.execute("SELECT name FROM sqlite_master").fetchall()
 
 
 def test_tables_are_made_from_async_code_too(path):
@@ -126,7 +126,7 @@ def test_tables_of_another_release(shop, own):
     own.rollback()
     own.execute(set_version, (10_000,))
     own.commit()
-    with pytest.raises(SchemaError, match="made by a newer Holdfast"):
+    with pytest.raises(SchemaError, match="made by a newer Standfast"):
         pack(shop, own)
     assert not own.in_transaction
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 
 @pytest.fixture
 def app(quick_path):
     """Give an app on an empty SQLite file."""
-    with Holdfast(f"sqlite:///{quick_path / 'jobs.db'}") as app:
+    with Standfast(f"sqlite:///{quick_path / 'jobs.db'}") as app:
         yield app

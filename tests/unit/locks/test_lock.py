@@ -7,9 +7,9 @@ import time
 import pytest
 from lock_stage import SHORT, await_for, line, wait_for
 
-from holdfast import StoreUnavailableError
-from holdfast.errors import LockStateError, LockTimeoutError
-from holdfast.testing import FakeClock
+from standfast import StoreUnavailableError
+from standfast.errors import LockStateError, LockTimeoutError
+from standfast.testing import FakeClock
 
 
 def test_a_block_holds_it_and_gives_it_back(app) -> None:

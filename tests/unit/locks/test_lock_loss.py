@@ -11,11 +11,11 @@ import time
 import pytest
 from lock_stage import SHORT, holders, wait_for
 
-from holdfast import Holdfast, StoreUnavailableError
-from holdfast.errors import LockLostError, LockStateError
-from holdfast.locks.errands import free
-from holdfast.locks.holding import Holding
-from holdfast.testing.clock import FakeClock
+from standfast import Standfast, StoreUnavailableError
+from standfast.errors import LockLostError, LockStateError
+from standfast.locks.errands import free
+from standfast.locks.holding import Holding
+from standfast.testing.clock import FakeClock
 
 
 def test_a_lock_that_a_person_released_is_lost(app) -> None:
@@ -126,7 +126,7 @@ def test_a_stopped_holder_does_not_say_that_it_holds(app) -> None:
     pid = os.fork()
     if pid == 0:
         try:
-            with Holdfast(app.settings.url) as own:
+            with Standfast(app.settings.url) as own:
                 lock = own.lock("a", ttl=SHORT)
                 lock.acquire()
                 os.write(ready[1], b"!")
@@ -153,7 +153,7 @@ def test_a_stopped_holder_does_not_say_that_it_holds(app) -> None:
 
 OUTLIVES = """
 import sys, threading, time
-from holdfast import Holdfast
+from standfast import Standfast
 
 def hold():
     with app.lock("a", ttl=0.6) as lock:
@@ -162,7 +162,7 @@ def hold():
         time.sleep(2)
         print(lock.held)
 
-app, held = Holdfast(sys.argv[1]), threading.Event()
+app, held = Standfast(sys.argv[1]), threading.Event()
 threading.Thread(target=hold).start()
 held.wait()
 """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast import ConfigurationError, Holdfast, StoreUnavailableError
-from holdfast.errors import LockStateError
-from holdfast.locks.problems import MOST_PLACES
+from standfast import ConfigurationError, Standfast, StoreUnavailableError
+from standfast.errors import LockStateError
+from standfast.locks.problems import MOST_PLACES
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 0.01, 10**9, float("nan"), float("inf"), "30", None, True])
@@ -67,5 +67,5 @@ def test_session_locks_are_refused_where_there_are_no_sessions(app) -> None:
 @pytest.mark.parametrize("timeout", [0, 0.1])
 def test_a_store_that_is_away_is_told_of(timeout, retry_for) -> None:
     """However long it would be tried again: it is not said that somebody else has the lock."""
-    with Holdfast("redis://127.0.0.1:1/0", retry_for=retry_for) as app, pytest.raises(StoreUnavailableError):
+    with Standfast("redis://127.0.0.1:1/0", retry_for=retry_for) as app, pytest.raises(StoreUnavailableError):
         app.lock("a").acquire(timeout=timeout)

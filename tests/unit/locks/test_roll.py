@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from holdfast.core.record import Kind, Record
-from holdfast.locks.roll import (
+from standfast.core.record import Kind, Record
+from standfast.locks.roll import (
     LONGEST_LINE,
     PASSED_KEPT,
     PLACE_KEPT,

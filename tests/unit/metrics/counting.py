@@ -2,12 +2,12 @@
 
 from metered import ended, told
 
-from holdfast.clock import SystemClock
-from holdfast.core.job import Verdict
-from holdfast.metrics.folding import counts_in
-from holdfast.metrics.places import JOBS
-from holdfast.metrics.shared import SharedFolder
-from holdfast.metrics.tally import MeteredTally
+from standfast.clock import SystemClock
+from standfast.core.job import Verdict
+from standfast.metrics.folding import counts_in
+from standfast.metrics.places import JOBS
+from standfast.metrics.shared import SharedFolder
+from standfast.metrics.tally import MeteredTally
 
 
 class Counter:

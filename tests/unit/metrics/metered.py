@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from holdfast.core.job import Claim, ClaimRef, Ending
-from holdfast.core.states import Move
-from holdfast.metrics.exposition import written
-from holdfast.metrics.totals import samples_of
+from standfast.core.job import Claim, ClaimRef, Ending
+from standfast.core.states import Move
+from standfast.metrics.exposition import written
+from standfast.metrics.totals import samples_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.metrics.aside import LONGEST_PAUSE, SHARE, Aside
-from holdfast.metrics.scrape import StoreLook, page
+from standfast import Standfast
+from standfast.metrics.aside import LONGEST_PAUSE, SHARE, Aside
+from standfast.metrics.scrape import StoreLook, page
 
 
 class Book:
@@ -110,15 +110,15 @@ class Counted:
 
 def test_jobs_that_take_long_to_count_keep_nobody_waiting(monkeypatch):
     """All else is told at once, the ages of queues by their names; how many there are once it is known."""
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         app.task(send, queue="mail").enqueue()
         store = Counted(app)
         look = StoreLook(store)
         monkeypatch.setattr(look._fleet._queues, "_patience", 0.0)
         told = page(look())
-        assert 'holdfast_queue_oldest_due_seconds{queue="mail"}' in told
-        assert "holdfast_store_up 1" in told
-        assert "holdfast_jobs{" not in told
+        assert 'standfast_queue_oldest_due_seconds{queue="mail"}' in told
+        assert "standfast_store_up 1" in told
+        assert "standfast_jobs{" not in told
         store.may_count.set()
         look._fleet._queues._reading.join(10)
-        assert 'holdfast_jobs{queue="mail",state="ready"} 1' in page(look())
+        assert 'standfast_jobs{queue="mail",state="ready"} 1' in page(look())

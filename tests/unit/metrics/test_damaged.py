@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import pytest
 from counting import Counter, completed, files, lines
 
-from holdfast import Holdfast
-from holdfast.errors import JobNotFoundError
-from holdfast.host.metering import count_here
-from holdfast.metrics.backend import MeteredBackend
-from holdfast.metrics.cells import LOOSE, VERSION, WIDTH
-from holdfast.metrics.folding import ENDED, fold, new_name
-from holdfast.metrics.meter import Meter
+from standfast import Standfast
+from standfast.errors import JobNotFoundError
+from standfast.host.metering import count_here
+from standfast.metrics.backend import MeteredBackend
+from standfast.metrics.cells import LOOSE, VERSION, WIDTH
+from standfast.metrics.folding import ENDED, fold, new_name
+from standfast.metrics.meter import Meter
 
 NAMED = f"named.v{VERSION}.jsonl"
 DEEP = b"[" * 100_000
@@ -31,7 +31,7 @@ def send(to: str) -> None:
 @pytest.fixture
 def shop(tmp_path):
     """Give a web app that counts in a folder."""
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as app:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db") as app:
         yield app
 
 
@@ -40,12 +40,12 @@ def enqueued(app, folder):
     count_here(app, str(folder))
     assert app.task(send, queue="mail").enqueue("a").status() == "ready"
     return [
-        line for line in lines(folder) if line.startswith("holdfast_jobs_enqueued_total") and line.endswith("1")
+        line for line in lines(folder) if line.startswith("standfast_jobs_enqueued_total") and line.endswith("1")
     ]
 
 
-OF_MAIL = 'holdfast_jobs_enqueued_total{queue="mail",task="send"} 1'
-OF_OTHERS = 'holdfast_jobs_enqueued_total{queue="_other_",task="_other_"} 1'
+OF_MAIL = 'standfast_jobs_enqueued_total{queue="mail",task="send"} 1'
+OF_OTHERS = 'standfast_jobs_enqueued_total{queue="_other_",task="_other_"} 1'
 
 
 @pytest.mark.parametrize("line", [b'["jobs","\xff","b"]', DEEP, b"[]", b'["jobs"]', b'["calls","x"]', b"\x00", b""])
@@ -157,7 +157,7 @@ class BrokenMeter(Meter):
 
 async def test_what_fails_in_counting_is_not_the_callers_affair(tmp_path, caplog):
     """The store has answered: the caller hears that, or what the store has raised, and the log has it once."""
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as app, caplog.at_level(logging.WARNING):
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db") as app, caplog.at_level(logging.WARNING):
         app.open_inside(lambda backend: MeteredBackend(backend, BrokenMeter(tmp_path / new_name())))
         task = app.task(send, queue="mail")
         assert task.enqueue("a").status() == "ready"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast.metrics.exposition import histogram, written
-from holdfast.metrics.families import ATTEMPTS, CALL_SECONDS, FAMILIES, STORE_UP, Sample
-from holdfast.metrics.places import CALL_ENDS
+from standfast.metrics.exposition import histogram, written
+from standfast.metrics.families import ATTEMPTS, CALL_SECONDS, FAMILIES, STORE_UP, Sample
+from standfast.metrics.places import CALL_ENDS
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "howto" / "metrics.md").read_text()
@@ -25,12 +25,12 @@ def test_the_official_parser_reads_back_what_is_written():
     ]
     read = {family.name: family for family in text_string_to_metric_families(written(samples))}
     assert {name: family.type for name, family in read.items()} == {
-        "holdfast_attempts": "counter",
-        "holdfast_store_call_seconds": "histogram",
-        "holdfast_store_up": "gauge",
+        "standfast_attempts": "counter",
+        "standfast_store_call_seconds": "histogram",
+        "standfast_store_up": "gauge",
     }
-    assert read["holdfast_attempts"].samples[0].labels == {"queue": "q", "task": odd, "outcome": "dead"}
-    buckets = {sample.labels.get("le"): sample.value for sample in read["holdfast_store_call_seconds"].samples}
+    assert read["standfast_attempts"].samples[0].labels == {"queue": "q", "task": odd, "outcome": "dead"}
+    buckets = {sample.labels.get("le"): sample.value for sample in read["standfast_store_call_seconds"].samples}
     assert (buckets["0.0001"], buckets["0.0004"], buckets["+Inf"]) == (1, 3, 7)
     assert all(family.documentation == FAMILIES[_name(family)].help for family in read.values())
 
@@ -41,7 +41,7 @@ def _name(family):
 
 def test_the_page_has_every_metric_with_its_labels_and_meaning():
     """The table is the list."""
-    rows = [row.strip("| ").split(" | ") for row in PAGE.splitlines() if row.startswith("| `holdfast_")]
+    rows = [row.strip("| ").split(" | ") for row in PAGE.splitlines() if row.startswith("| `standfast_")]
     declared = [
         [f"`{one.name}`", one.type, ", ".join(f"`{label}`" for label in one.labels) or "–", one.help]
         for one in FAMILIES.values()
@@ -49,15 +49,17 @@ def test_the_page_has_every_metric_with_its_labels_and_meaning():
     assert rows == declared
 
 
-@pytest.mark.parametrize("file", ["grafana/holdfast.json", "prometheus/holdfast.rules.yml"])
+@pytest.mark.parametrize("file", ["grafana/standfast.json", "prometheus/standfast.rules.yml"])
 def test_what_is_deployed_asks_for_metrics_that_there_are(file):
-    asked = {SUFFIXES.sub("", name) for name in re.findall(r"\bholdfast_\w+", (ROOT / "deploy" / file).read_text())}
+    asked = {
+        SUFFIXES.sub("", name) for name in re.findall(r"\bstandfast_\w+", (ROOT / "deploy" / file).read_text())
+    }
     assert asked <= FAMILIES.keys()
     assert len(asked) > 5
 
 
 def test_the_dashboard_shows_every_metric_but_the_release():
-    board = json.loads((ROOT / "deploy/grafana/holdfast.json").read_text())
+    board = json.loads((ROOT / "deploy/grafana/standfast.json").read_text())
     asked = " ".join(target["expr"] for panel in board["panels"] for target in panel.get("targets", ()))
-    assert [name for name in FAMILIES if name not in asked] == ["holdfast_store_look_seconds"]
+    assert [name for name in FAMILIES if name not in asked] == ["standfast_store_look_seconds"]
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

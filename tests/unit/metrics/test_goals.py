@@ -5,21 +5,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.publishing import Publisher, catalogue_of
-from holdfast.core.objective import Objective
-from holdfast.metrics.goals import EVERY, Goals, goal_samples
-from holdfast.metrics.scrape import StoreLook, page
-from holdfast.objectives.standing import Standing
-from holdfast.settings import Loaded
+from standfast import Standfast
+from standfast.catalogue.book import publish
+from standfast.catalogue.publishing import Publisher, catalogue_of
+from standfast.core.objective import Objective
+from standfast.metrics.goals import EVERY, Goals, goal_samples
+from standfast.metrics.scrape import StoreLook, page
+from standfast.objectives.standing import Standing
+from standfast.settings import Loaded
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def app():
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         app.objective("mail", queue="mail", target=0.9)
         yield app
 
@@ -33,18 +33,18 @@ def test_each_objective_is_a_gauge_of_each_kind():
     found = Standing(Objective(name="mail", queue="mail", target=0.9), 9, 1, {"5m": 2.0, "1h": 1.5})
     told = {(each.family, *each.labels): each.value for each in goal_samples([found])}
     assert told == {
-        ("holdfast_objective_target", "mail"): 0.9,
-        ("holdfast_objective_good", "mail"): 9,
-        ("holdfast_objective_bad", "mail"): 1,
-        ("holdfast_objective_budget_left", "mail"): 0,
-        ("holdfast_objective_burn_rate", "mail", "5m"): 2.0,
-        ("holdfast_objective_burn_rate", "mail", "1h"): 1.5,
+        ("standfast_objective_target", "mail"): 0.9,
+        ("standfast_objective_good", "mail"): 9,
+        ("standfast_objective_bad", "mail"): 1,
+        ("standfast_objective_budget_left", "mail"): 0,
+        ("standfast_objective_burn_rate", "mail", "5m"): 2.0,
+        ("standfast_objective_burn_rate", "mail", "1h"): 1.5,
     }
 
 
 def test_what_workers_have_published_is_told_to_who_scrapes(app):
     publish_what_it_says(app)
-    assert 'holdfast_objective_budget_left{objective="mail"} 1' in page(StoreLook(app)()).splitlines()
+    assert 'standfast_objective_budget_left{objective="mail"} 1' in page(StoreLook(app)()).splitlines()
 
 
 def test_they_are_read_once_a_minute(app):
@@ -90,8 +90,8 @@ def test_the_rest_is_told_where_they_cannot_be(app, caplog):
     publish_what_it_says(app)
     broken = Broken(app)
     told = page(StoreLook(broken)())
-    assert "holdfast_objective" not in told
-    assert "holdfast_store_up 1" in told
+    assert "standfast_objective" not in told
+    assert "standfast_store_up 1" in told
     assert "how objectives stand is not known" in caplog.text
 
 

@@ -7,22 +7,22 @@ from itertools import pairwise
 import pytest
 from metered import ended, told
 
-from holdfast import Holdfast, events
-from holdfast.clock import SystemClock
-from holdfast.core.job import Failure, Verdict
-from holdfast.core.states import Move
-from holdfast.figures.buckets import bucket_of as fine_bucket_of
-from holdfast.figures.counting import CROWDED, Tally
-from holdfast.figures.named import Named
-from holdfast.figures.rows import DEAD
-from holdfast.metrics.backend import MeteredBackend
-from holdfast.metrics.cells import WIDTH, read_cells
-from holdfast.metrics.meter import Meter
-from holdfast.metrics.places import BUCKETS, CALL_ENDS, JOB_ENDS, LAG, OUTCOME_OF, PAIRS, TOOK, bucket_of
-from holdfast.metrics.tally import MeteredTally
-from holdfast.metrics.totals import Totals
-from holdfast.store.open import open_backend
-from holdfast.testing.clock import FakeClock
+from standfast import Standfast, events
+from standfast.clock import SystemClock
+from standfast.core.job import Failure, Verdict
+from standfast.core.states import Move
+from standfast.figures.buckets import bucket_of as fine_bucket_of
+from standfast.figures.counting import CROWDED, Tally
+from standfast.figures.named import Named
+from standfast.figures.rows import DEAD
+from standfast.metrics.backend import MeteredBackend
+from standfast.metrics.cells import WIDTH, read_cells
+from standfast.metrics.meter import Meter
+from standfast.metrics.places import BUCKETS, CALL_ENDS, JOB_ENDS, LAG, OUTCOME_OF, PAIRS, TOOK, bucket_of
+from standfast.metrics.tally import MeteredTally
+from standfast.metrics.totals import Totals
+from standfast.store.open import open_backend
+from standfast.testing.clock import FakeClock
 
 OK, STALE = Verdict.ACCEPTED, Verdict.STALE
 
@@ -57,10 +57,10 @@ def test_ends_are_counted_by_outcome_and_refused_ones_as_lost(meter, totals):
     lines = told(totals)
     counts = {"completed": 2, "retried": 1, "dead": 1, "cancelled": 1, "released": 1, "snoozed": 1, "blocked": 1}
     for outcome, number in counts.items():
-        assert f'holdfast_attempts_total{{queue="mail",task="send",outcome="{outcome}"}} {number}' in lines
-    assert 'holdfast_claims_lost_total{queue="mail",task="send"} 1' in lines
-    assert 'holdfast_job_run_seconds_count{queue="mail",task="send"} 8' in lines
-    assert 'holdfast_job_run_seconds_sum{queue="mail",task="send"} 4' in lines
+        assert f'standfast_attempts_total{{queue="mail",task="send",outcome="{outcome}"}} {number}' in lines
+    assert 'standfast_claims_lost_total{queue="mail",task="send"} 1' in lines
+    assert 'standfast_job_run_seconds_count{queue="mail",task="send"} 8' in lines
+    assert 'standfast_job_run_seconds_sum{queue="mail",task="send"} 4' in lines
 
 
 def test_figures_are_what_they_would_be_without(meter):
@@ -108,8 +108,8 @@ def test_jobs_that_are_due_since_the_year_1_fill_a_cell_and_no_more(meter, total
     count(meter, [ended(late=2e11)] * 100, [OK] * 100)
     count(meter, [ended(late=2e11)], [OK])
     lines = told(totals)
-    assert 'holdfast_attempts_total{queue="mail",task="send",outcome="completed"} 101' in lines
-    assert 'holdfast_job_start_lag_seconds_count{queue="mail",task="send"} 101' in lines
+    assert 'standfast_attempts_total{queue="mail",task="send",outcome="completed"} 101' in lines
+    assert 'standfast_job_start_lag_seconds_count{queue="mail",task="send"} 101' in lines
 
 
 def test_buckets_grow_fourfold_and_fit_into_a_row():
@@ -128,7 +128,7 @@ def test_what_has_ended_is_kept_and_nothing_is_counted_twice(meter, totals, tmp_
     totals.fold(other.path)
     other.path.unlink()
     assert told(totals) == before
-    assert 'holdfast_attempts_total{queue="mail",task="send",outcome="completed"} 2' in before
+    assert 'standfast_attempts_total{queue="mail",task="send",outcome="completed"} 2' in before
     other.close()
 
 
@@ -161,8 +161,8 @@ def test_ten_thousand_names_are_few_series_and_their_sum_is_right(meter, totals,
 def test_a_name_that_is_too_long_is_cut_and_an_odd_one_is_escaped(meter, totals):
     count(meter, [ended(task="x" * 500), ended(task="x" * 600), ended(task='a"b\\c\nd', queue="é")], [OK] * 3)
     lines = told(totals)
-    assert f'holdfast_attempts_total{{queue="mail",task="{"x" * 120}",outcome="completed"}} 2' in lines
-    assert r'holdfast_attempts_total{queue="é",task="a\"b\\c\nd",outcome="completed"} 1' in lines
+    assert f'standfast_attempts_total{{queue="mail",task="{"x" * 120}",outcome="completed"}} 2' in lines
+    assert r'standfast_attempts_total{queue="é",task="a\"b\\c\nd",outcome="completed"} 1' in lines
 
 
 def test_names_that_stand_for_others_are_counted_once_and_bounded_like_any(meter, totals, tmp_path):
@@ -182,7 +182,7 @@ def test_names_that_stand_for_others_are_counted_once_and_bounded_like_any(meter
 
 def test_tasks_are_told_before_they_have_run_unless_they_are_very_many(meter, totals, tmp_path):
     meter.know([("mail", "send")])
-    assert 'holdfast_attempts_total{queue="mail",task="send",outcome="dead"} 0' in told(totals)
+    assert 'standfast_attempts_total{queue="mail",task="send",outcome="dead"} 0' in told(totals)
     other = Meter(tmp_path / "many.counts")
     other.know([("mail", str(number)) for number in range(PAIRS)])
     assert len(read_cells(other.path).rows) == 2
@@ -200,12 +200,12 @@ def test_events_are_counted(meter, totals):
     bus.emit(events.StoreBack(1.0))
     lines = told(totals)
     for line in (
-        'holdfast_worker_events_total{event="crashed"} 1',
-        'holdfast_worker_events_total{event="lost"} 1',
-        'holdfast_worker_events_total{event="hung"} 0',
-        "holdfast_loop_blocked_total 2",
-        "holdfast_loop_blocked_seconds_total 1.5",
-        "holdfast_store_outages_total 1",
+        'standfast_worker_events_total{event="crashed"} 1',
+        'standfast_worker_events_total{event="lost"} 1',
+        'standfast_worker_events_total{event="hung"} 0',
+        "standfast_loop_blocked_total 2",
+        "standfast_loop_blocked_seconds_total 1.5",
+        "standfast_store_outages_total 1",
     ):
         assert line in lines
     assert not any("attempts_total" in line and line.endswith(" 1") for line in lines)
@@ -216,14 +216,14 @@ def test_jobs_that_died_with_their_workers_are_counted_among_those_that_ended(me
     tally.count_dead("mail", "send")
     tally.count([ended(move=move) for move in (Move.COMPLETE, Move.DIE)], [OK, OK])
     tally.count_dead("mail", "send")
-    assert 'holdfast_attempts_total{queue="mail",task="send",outcome="dead"} 3' in told(totals)
+    assert 'standfast_attempts_total{queue="mail",task="send",outcome="dead"} 3' in told(totals)
     [counts] = tally.take().values()
     assert counts["mail", "send"][DEAD] == 3
 
 
 @pytest.fixture
 def app(meter, tmp_path):
-    with Holdfast(f"sqlite:///{tmp_path}/jobs.db") as made:
+    with Standfast(f"sqlite:///{tmp_path}/jobs.db") as made:
         made.open_inside(lambda backend: MeteredBackend(backend, meter))
         yield made
 
@@ -236,11 +236,11 @@ def test_calls_of_the_store_are_counted_by_verb(totals, app):
         app.call(app.verbs.discard("none"))
     lines = told(totals)
     for line in (
-        'holdfast_store_call_seconds_count{verb="enqueue"} 1',
-        'holdfast_jobs_enqueued_total{queue="mail",task="send"} 3',
-        'holdfast_store_errors_total{verb="discard"} 1',
-        'holdfast_store_errors_total{verb="count"} 0',
-        'holdfast_stale_writes_total{verb="finish"} 1',
+        'standfast_store_call_seconds_count{verb="enqueue"} 1',
+        'standfast_jobs_enqueued_total{queue="mail",task="send"} 3',
+        'standfast_store_errors_total{verb="discard"} 1',
+        'standfast_store_errors_total{verb="count"} 0',
+        'standfast_stale_writes_total{verb="finish"} 1',
     ):
         assert line in lines
 
@@ -249,16 +249,16 @@ async def test_a_job_that_is_not_stored_is_not_enqueued(totals, app):
     task = app.task(send, queue="mail").options(key="one")
     await task.aenqueue("a")
     await task.aenqueue("b")
-    assert 'holdfast_jobs_enqueued_total{queue="mail",task="send"} 1' in told(totals)
-    assert 'holdfast_store_call_seconds_count{verb="enqueue"} 2' in told(totals)
+    assert 'standfast_jobs_enqueued_total{queue="mail",task="send"} 1' in told(totals)
+    assert 'standfast_store_call_seconds_count{verb="enqueue"} 2' in told(totals)
 
 
 def test_an_open_store_is_put_inside_too(meter, totals, tmp_path):
-    with Holdfast(f"sqlite:///{tmp_path}/other.db") as app:
+    with Standfast(f"sqlite:///{tmp_path}/other.db") as app:
         app.call(app.verbs.count())
         app.open_inside(lambda backend: MeteredBackend(backend, meter))
         app.call(app.verbs.count())
-    assert 'holdfast_store_call_seconds_count{verb="count"} 1' in told(totals)
+    assert 'standfast_store_call_seconds_count{verb="count"} 1' in told(totals)
 
 
 def test_threads_lose_no_count(meter, totals, app):
@@ -271,4 +271,4 @@ def test_threads_lose_no_count(meter, totals, app):
     for thread in threads:
         thread.join()
     backend.close()
-    assert 'holdfast_store_call_seconds_count{verb="beat"} 16000' in told(totals)
+    assert 'standfast_store_call_seconds_count{verb="beat"} 16000' in told(totals)

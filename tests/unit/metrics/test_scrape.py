@@ -12,22 +12,22 @@ from http import HTTPStatus
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast import Every, Holdfast
-from holdfast.core.job import Ending
-from holdfast.core.states import Move, Reason
-from holdfast.core.vitals import Vitals
-from holdfast.errors import ConfigurationError, StoreUnavailableError
-from holdfast.events import Events, MetricsServed
-from holdfast.health import LOOPBACK, Health
-from holdfast.health.answers import Request
-from holdfast.metrics.scrape import StoreLook, page
-from holdfast.settings import Settings
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.open import open_backend
-from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
-from holdfast.supervisor.metering import Metering, metered
-from holdfast.supervisor.options import MetricsOptions
-from holdfast.testing.clock import FakeClock
+from standfast import Every, Standfast
+from standfast.core.job import Ending
+from standfast.core.states import Move, Reason
+from standfast.core.vitals import Vitals
+from standfast.errors import ConfigurationError, StoreUnavailableError
+from standfast.events import Events, MetricsServed
+from standfast.health import LOOPBACK, Health
+from standfast.health.answers import Request
+from standfast.metrics.scrape import StoreLook, page
+from standfast.settings import Settings
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.open import open_backend
+from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.supervisor.metering import Metering, metered
+from standfast.supervisor.options import MetricsOptions
+from standfast.testing.clock import FakeClock
 
 ASKED = Request("GET", "/metrics", "127.0.0.1")
 
@@ -39,7 +39,7 @@ def clock():
 
 @pytest.fixture
 def app(clock):
-    with Holdfast("memory://", clock=clock) as made:
+    with Standfast("memory://", clock=clock) as made:
         yield made
 
 
@@ -62,20 +62,20 @@ def test_it_tells_how_the_store_stands(app, clock):
     clock.advance(55)
     told = lines(app)
     for line in (
-        "holdfast_store_up 1",
-        'holdfast_jobs{queue="mail",state="ready"} 3',
-        'holdfast_jobs{queue="slow",state="scheduled"} 1',
-        'holdfast_queue_oldest_due_seconds{queue="mail"} 65',
-        'holdfast_queue_paused{queue="slow"} 1',
-        'holdfast_workers{state="live"} 1',
-        'holdfast_workers{state="silent"} 1',
-        'holdfast_worker_slots{worker="w1"} 4',
-        'holdfast_worker_slots{worker="w2"} 8',
-        'holdfast_worker_running{worker="w2"} 1',
-        'holdfast_worker_loop_lag_seconds{worker="w2"} 0.25',
-        'holdfast_worker_memory_bytes{worker="w2"} 5000000',
-        'holdfast_worker_beat_age_seconds{worker="w2"} 55',
-        "holdfast_schedules_overdue 0",
+        "standfast_store_up 1",
+        'standfast_jobs{queue="mail",state="ready"} 3',
+        'standfast_jobs{queue="slow",state="scheduled"} 1',
+        'standfast_queue_oldest_due_seconds{queue="mail"} 65',
+        'standfast_queue_paused{queue="slow"} 1',
+        'standfast_workers{state="live"} 1',
+        'standfast_workers{state="silent"} 1',
+        'standfast_worker_slots{worker="w1"} 4',
+        'standfast_worker_slots{worker="w2"} 8',
+        'standfast_worker_running{worker="w2"} 1',
+        'standfast_worker_loop_lag_seconds{worker="w2"} 0.25',
+        'standfast_worker_memory_bytes{worker="w2"} 5000000',
+        'standfast_worker_beat_age_seconds{worker="w2"} 55',
+        "standfast_schedules_overdue 0",
     ):
         assert line in told, line
     assert "host" not in "".join(line for line in told if not line.startswith("#"))
@@ -88,13 +88,13 @@ def test_the_age_of_a_queue_counts_jobs_whose_task_no_worker_knows(app, clock):
     [claim] = app.call(app.verbs.claim(ClaimRequest("w1", 1, 1))).jobs
     app.call(app.verbs.finish("w1", [Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)]))
     clock.advance(65)
-    assert 'holdfast_queue_oldest_due_seconds{queue="mail"} 65' in lines(app)
+    assert 'standfast_queue_oldest_due_seconds{queue="mail"} 65' in lines(app)
 
 
 def test_a_schedule_that_nobody_fires_is_overdue(app, clock):
     app.call(app.schedules.create("often", app.task(send), Every(60)))
     clock.advance(3600)
-    assert "holdfast_schedules_overdue 1" in lines(app)
+    assert "standfast_schedules_overdue 1" in lines(app)
 
 
 def test_a_thousand_queues_are_told_as_two_hundred_and_the_rest_as_one(app):
@@ -103,11 +103,11 @@ def test_a_thousand_queues_are_told_as_two_hundred_and_the_rest_as_one(app):
         task.options(queue=f"queue-{number}").enqueue()
     for _ in range(2):
         task.options(queue="busy").enqueue()
-    told = [line for line in lines(app) if line.startswith("holdfast_jobs{")]
+    told = [line for line in lines(app) if line.startswith("standfast_jobs{")]
     assert len(told) == 201
-    assert 'holdfast_jobs{queue="busy",state="ready"} 2' in told
-    assert 'holdfast_jobs{queue="_other_",state="ready"} 801' in told
-    assert sum(line.startswith("holdfast_queue_oldest") for line in lines(app)) == 201
+    assert 'standfast_jobs{queue="busy",state="ready"} 2' in told
+    assert 'standfast_jobs{queue="_other_",state="ready"} 801' in told
+    assert sum(line.startswith("standfast_queue_oldest") for line in lines(app)) == 201
 
 
 def test_health_tells_them_to_those_who_may_ask(app):
@@ -116,8 +116,8 @@ def test_health_tells_them_to_those_who_may_ask(app):
     assert answer.status is HTTPStatus.OK
     assert dict(answer.headers)["Content-Type"].startswith("text/plain; version=0.0.4")
     names = {family.name for family in text_string_to_metric_families(answer.body.decode())}
-    assert {"holdfast_store_up", "holdfast_workers"} <= names
-    assert "holdfast_attempts" not in names  # which are counted where jobs run
+    assert {"standfast_store_up", "standfast_workers"} <= names
+    assert "standfast_attempts" not in names  # which are counted where jobs run
     assert health.answer(Request("GET", "/metrics", "192.0.2.1")).status is HTTPStatus.FORBIDDEN
     head = health.answer(Request("HEAD", "/metrics", "127.0.0.1"))
     assert (head.status, head.body) == (HTTPStatus.OK, b"")
@@ -134,7 +134,7 @@ class Away:
 
 
 def test_without_the_store_health_says_so():
-    assert b"\nholdfast_store_up 0\n" in Health(Away(), networks=LOOPBACK).answer(ASKED).body
+    assert b"\nstandfast_store_up 0\n" in Health(Away(), networks=LOOPBACK).answer(ASKED).body
 
 
 @pytest.fixture
@@ -147,13 +147,13 @@ def test_a_supervisor_tells_what_it_counted_before_and_without_its_store(events,
     metering.tally(FakeClock()).count_dead("mail", "send")
     first = metering.answer(ASKED).body.decode()
     assert 'outcome="dead"} 1\n' in first
-    assert "\nholdfast_store_up 0\n" in first
+    assert "\nstandfast_store_up 0\n" in first
     backend = metering.open_backend(Settings(url=f"sqlite:///{tmp_path}/jobs.db"))
     backend.run(backend.verbs.count())
     metering._looks._clock = lambda: 1e12  # a second later
     then = metering.answer(ASKED).body.decode()
-    assert "\nholdfast_store_up 1\n" in then
-    assert 'holdfast_store_call_seconds_count{verb="count"} 1\n' in then
+    assert "\nstandfast_store_up 1\n" in then
+    assert 'standfast_store_call_seconds_count{verb="count"} 1\n' in then
     assert "queue_ages" not in then  # it asks for itself, which is not counted
     backend.close()
     metering.close()
@@ -171,7 +171,7 @@ def test_the_store_of_a_supervisor_is_opened_once_though_two_threads_ask_at_once
 
     metering = Metering(MetricsOptions("127.0.0.1", 0), tmp_path, events)
     metering.open_backend(Settings(url=f"sqlite:///{tmp_path}/jobs.db")).close()
-    monkeypatch.setattr("holdfast.supervisor.metering.open_backend", slow_open)
+    monkeypatch.setattr("standfast.supervisor.metering.open_backend", slow_open)
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(lambda: metering._store.verbs) for _ in range(2)]
     for backend in opened:
@@ -190,7 +190,7 @@ def test_it_is_served_where_it_is_wanted_for_as_long_as_it_is(events, tmp_path):
             urllib.request.urlopen(by_another_name, timeout=10)
         refused.value.close()
         with urllib.request.urlopen(served.url, timeout=10) as answer:
-            assert b"holdfast_build_info" in answer.read()
+            assert b"standfast_build_info" in answer.read()
         port = int(served.url.split(":")[2].split("/")[0])
         with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1 port {port}"):
             metered(MetricsOptions("127.0.0.1", port), tmp_path, Events()).__enter__()

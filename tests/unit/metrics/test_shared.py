@@ -11,12 +11,12 @@ import pytest
 from counting import Counter, completed, files, lines
 
 from forking import run_forking
-from holdfast import events
-from holdfast.errors import ConfigurationError
-from holdfast.metrics import places
-from holdfast.metrics.cells import VERSION, Cells
-from holdfast.metrics.folding import ENDED, fold, new_name
-from holdfast.metrics.shared import SharedFolder
+from standfast import events
+from standfast.errors import ConfigurationError
+from standfast.metrics import places
+from standfast.metrics.cells import VERSION, Cells
+from standfast.metrics.folding import ENDED, fold, new_name
+from standfast.metrics.shared import SharedFolder
 
 HERE = Path(__file__).parent
 
@@ -29,11 +29,11 @@ def test_the_sum_is_that_of_all_files(tmp_path):
     other.meter.called("beat", 0.001)
     other.meter.hear(events.StoreAway("away"))
     told = lines(folder)
-    assert 'holdfast_attempts_total{queue="mail",task="send",outcome="completed"} 7' in told
-    assert 'holdfast_attempts_total{queue="mail",task="pack",outcome="completed"} 2' in told
-    assert 'holdfast_job_run_seconds_count{queue="mail",task="send"} 7' in told
-    assert 'holdfast_store_call_seconds_count{verb="beat"} 2' in told
-    assert "holdfast_store_outages_total 1" in told
+    assert 'standfast_attempts_total{queue="mail",task="send",outcome="completed"} 7' in told
+    assert 'standfast_attempts_total{queue="mail",task="pack",outcome="completed"} 2' in told
+    assert 'standfast_job_run_seconds_count{queue="mail",task="send"} 7' in told
+    assert 'standfast_store_call_seconds_count{verb="beat"} 2' in told
+    assert "standfast_store_outages_total 1" in told
 
 
 def test_who_begins_takes_in_those_who_have_ended_and_no_others(tmp_path):
@@ -85,7 +85,7 @@ import sys, threading
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from counting import Counter, completed, files
-from holdfast.metrics.folding import fold
+from standfast.metrics.folding import fold
 
 folder = Path(sys.argv[1])
 parent = Counter(folder).count(5)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.core.objective import Objective
-from holdfast.errors import ConfigurationError
-from holdfast.objectives.from_file import read_objectives
-from holdfast.settings.sources import Section
+from standfast import Standfast
+from standfast.core.objective import Objective
+from standfast.errors import ConfigurationError
+from standfast.objectives.from_file import read_objectives
+from standfast.settings.sources import Section
 
 
 def declared(**how):
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.objective("mail", **{"target": 0.99, "task": "send", **how})
     return app.watching.objectives
 
@@ -60,14 +60,14 @@ def test_all_that_is_wrong_is_named_at_once():
 def test_a_name_that_is_none(name):
     """Names are as those of tasks."""
     with pytest.raises(ConfigurationError, match="an objective's name must be"):
-        Holdfast("memory://").objective(name, target=0.9, task="send")
+        Standfast("memory://").objective(name, target=0.9, task="send")
 
 
 def test_two_of_one_name(monkeypatch, tmp_path):
     """In code, or in code and the file."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "holdfast.toml").write_text('[objectives.mail]\ntarget = 0.9\nqueue = "mail"\n')
-    app = Holdfast("memory://")
+    (tmp_path / "standfast.toml").write_text('[objectives.mail]\ntarget = 0.9\nqueue = "mail"\n')
+    app = Standfast("memory://")
     assert [each.name for each in app.watching.objectives] == ["mail"]
     app.objective("send", target=0.9, task="send")
     for name in ("mail", "send"):
@@ -77,7 +77,7 @@ def test_two_of_one_name(monkeypatch, tmp_path):
 
 def test_a_file_may_say_spans_as_text():
     """As all spans in that file."""
-    section = Section({"mail": {"target": 0.9, "queue": "mail", "start_within": "1m", "over": 7}}, "holdfast.toml")
+    section = Section({"mail": {"target": 0.9, "queue": "mail", "start_within": "1m", "over": 7}}, "standfast.toml")
     assert read_objectives(section) == (
         Objective(name="mail", target=0.9, queue="mail", start_within=60.0, over=7),
     )
@@ -87,18 +87,18 @@ def test_a_file_may_say_spans_as_text():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (3, "[objectives.mail] of holdfast.toml must be a table"),
-        ({}, "[objectives.mail] of holdfast.toml has no target"),
+        (3, "[objectives.mail] of standfast.toml must be a table"),
+        ({}, "[objectives.mail] of standfast.toml has no target"),
         ({"target": 0.9, "tsk": "send"}, "there is no tsk; did you mean task?"),
         ({"target": 0.9, "name": "x"}, "there is no name"),
         ({"target": 0.9, "task": "send", "start_within": "soon"}, "start_within must be"),
         ({"target": "much", "task": "send"}, "objective 'mail': target must be"),
-        ({"target": 2, "task": "send"}, "(from holdfast.toml)"),
+        ({"target": 2, "task": "send"}, "(from standfast.toml)"),
     ],
 )
 def test_what_is_wrong_in_a_file(table, words):
     """It is named with the table and the file."""
     with pytest.raises(ConfigurationError) as refused:
-        read_objectives(Section({"mail": table}, "holdfast.toml"))
+        read_objectives(Section({"mail": table}, "standfast.toml"))
     assert words in str(refused.value)
-    assert "holdfast.toml" in str(refused.value)
+    assert "standfast.toml" in str(refused.value)

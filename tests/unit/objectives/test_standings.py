@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from figures_stage import Stage
-from holdfast.awaiting import run_at_once
-from holdfast.core.objective import Objective
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move
-from holdfast.objectives.published import published_objectives
-from holdfast.objectives.standing import Standing, read_burns, read_standings
-from holdfast.objectives.words import budget, burn, percent, promise
-from holdfast.store.errand import run_errand
+from standfast.awaiting import run_at_once
+from standfast.core.objective import Objective
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move
+from standfast.objectives.published import published_objectives
+from standfast.objectives.standing import Standing, read_burns, read_standings
+from standfast.objectives.words import budget, burn, percent, promise
+from standfast.store.errand import run_errand
 
 SUCCEEDS = Objective(name="mail", target=0.9, task="send")
 STARTS = Objective(name="soon", target=0.9, queue="mail", start_within=1.0)

@@ -6,9 +6,9 @@ import pytest
 from pg_underway import Crossing
 from pg_world import World
 
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
 
 
 @pytest.fixture

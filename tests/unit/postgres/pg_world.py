@@ -6,11 +6,11 @@ from itertools import count
 
 import psycopg
 
-from holdfast.store.postgres.address import parse_address
-from holdfast.store.postgres.bell import PostgresBell
-from holdfast.store.postgres.engine import Engine
-from holdfast.store.postgres.tones import sounds
-from holdfast.store.verb import Access, Last, Query, Verb
+from standfast.store.postgres.address import parse_address
+from standfast.store.postgres.bell import PostgresBell
+from standfast.store.postgres.engine import Engine
+from standfast.store.postgres.tones import sounds
+from standfast.store.verb import Access, Last, Query, Verb
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from holdfast.core.job import Cancellation, ClaimRef, Ending, OnConflict
-from holdfast.core.states import Move, Reason, State
-from holdfast.errors import JobStateError, KeyTakenError, StoreUnavailableError
-from holdfast.store.verb import Verb
+from standfast.core.job import Cancellation, ClaimRef, Ending, OnConflict
+from standfast.core.states import Move, Reason, State
+from standfast.errors import JobStateError, KeyTakenError, StoreUnavailableError
+from standfast.store.verb import Verb
 
 
 def overtaken(verb, *acts):

@@ -10,18 +10,18 @@ import pytest
 from psycopg import sql
 
 from empty_stores import with_query
-from holdfast.core.job import NewJob
-from holdfast.ids import new_job_id
-from holdfast.settings import Settings
-from holdfast.store.examination import Severity
-from holdfast.store.open import examine_store
-from holdfast.store.postgres import surroundings
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.examine import examine_postgres, judge_schema
-from holdfast.store.postgres.migrate import Schema
-from holdfast.store.postgres.surroundings import OldTransaction, Server, judge_server
-from holdfast.store.protocol import WorkerInfo
-from holdfast.testing import FakeClock
+from standfast.core.job import NewJob
+from standfast.ids import new_job_id
+from standfast.settings import Settings
+from standfast.store.examination import Severity
+from standfast.store.open import examine_store
+from standfast.store.postgres import surroundings
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.postgres.examine import examine_postgres, judge_schema
+from standfast.store.postgres.migrate import Schema
+from standfast.store.postgres.surroundings import OldTransaction, Server, judge_server
+from standfast.store.protocol import WorkerInfo
+from standfast.testing import FakeClock
 
 WORKER = WorkerInfo("w", "s", "h", 1, timedelta(seconds=15))
 SOUND = Server(
@@ -174,7 +174,7 @@ class TestStores:
         examination, found = examined(postgres_url)
         assert (examination.usable, examination.census) == (False, None)
         assert found["schema"][0] is Severity.PROBLEM
-        assert "holdfast migrate" in found["schema"][1]
+        assert "standfast migrate" in found["schema"][1]
         assert own.execute("SELECT FROM pg_namespace WHERE nspname = %s", (postgres_schema,)).fetchall() == []
 
     def test_namespaces_are_told_and_apart(self, postgres_url):
@@ -202,10 +202,10 @@ class TestStores:
         ("version", "oldest", "known", "level", "words"),
         [
             (0, 0, 2, Severity.PROBLEM, "holds no jobs"),
-            (1, 1, 2, Severity.WARNING, "holdfast migrate"),
+            (1, 1, 2, Severity.WARNING, "standfast migrate"),
             (2, 1, 2, Severity.OK, "as this release has it"),
             (3, 2, 2, Severity.WARNING, "when you can"),
-            (4, 3, 2, Severity.PROBLEM, "upgrade holdfast"),
+            (4, 3, 2, Severity.PROBLEM, "upgrade standfast"),
         ],
     )
     def test_schemas_of_all_times(self, version, oldest, known, level, words):
@@ -221,7 +221,7 @@ class TestStores:
         )
         examination, found = examined(postgres_url)
         assert (examination.usable, examination.census) == (False, None)
-        assert "version 99 of a newer Holdfast" in found["schema"][1]
+        assert "version 99 of a newer Standfast" in found["schema"][1]
 
     def test_many_levels_are_told_of(self, postgres_url, postgres_schema, own):
         """Each claim looks at all of them."""
@@ -267,7 +267,7 @@ class TestRights:
         examination, found = examined(as_user(postgres_url, guest))
         assert not examination.usable
         assert found["permissions"][0] is Severity.PROBLEM
-        assert "run `holdfast migrate`" in found["permissions"][1]
+        assert "run `standfast migrate`" in found["permissions"][1]
         assert "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES" in found["permissions"][1]
 
     def test_no_right_to_use_the_schema(self, postgres_url, postgres_schema, guest, own):

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from holdfast.core.job import NewJob
-from holdfast.ids import new_job_id
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.marks import Marks, note
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.core.job import NewJob
+from standfast.ids import new_job_id
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.postgres.marks import Marks, note
+from standfast.store.protocol import ClaimRequest, WorkerInfo
 
 SWEEP_EVERY = 15.0
 LEVEL = ("default", 0)

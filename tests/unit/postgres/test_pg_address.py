@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.store.postgres.address import parse_address, public_name
-from holdfast.store.postgres.connect import libpq_parameters
+from standfast.errors import ConfigurationError
+from standfast.store.postgres.address import parse_address, public_name
+from standfast.store.postgres.connect import libpq_parameters
 
 SECRET = "s3cr3t"
 
@@ -35,8 +35,8 @@ def test_libpq_gets_what_is_its_own(url, conninfo):
 
 def test_our_options_are_read():
     """The schema, with the namespace behind it, and whether a pooler stands in between."""
-    assert parse_address("postgresql://h/db").schema == "holdfast"
-    assert parse_address("postgresql://h/db", "shop").schema == "holdfast_shop"
+    assert parse_address("postgresql://h/db").schema == "standfast"
+    assert parse_address("postgresql://h/db", "shop").schema == "standfast_shop"
     address = parse_address("postgresql://h/db?schema=jobs&pooler=transaction", "shop")
     assert (address.schema, address.pooled) == ("jobs_shop", True)
     assert not parse_address("postgresql://h/db").pooled
@@ -107,7 +107,7 @@ def test_too_long_a_name_is_refused():
 def test_an_address_is_read_without_the_driver():
     """The URL is checked before anybody needs psycopg."""
     script = (
-        "import sys, holdfast.store.postgres.address as a; a.parse_address('postgresql://h/db');"
+        "import sys, standfast.store.postgres.address as a; a.parse_address('postgresql://h/db');"
         " assert 'psycopg' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

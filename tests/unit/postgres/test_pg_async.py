@@ -13,12 +13,12 @@ import pytest
 from msgspec.structs import replace
 from pg_world import LONG, of_steps, query
 
-from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError
-from holdfast.store.postgres import engine, pool, waiting
-from holdfast.store.postgres.address import POOL_SIZE
-from holdfast.store.postgres.engine import THREADS
-from holdfast.store.postgres.wire import LostError
-from holdfast.store.verb import Access, Command, Last, Query, Together, Tone, Try
+from standfast.errors import KeyTakenError, StoreError, StoreUnavailableError
+from standfast.store.postgres import engine, pool, waiting
+from standfast.store.postgres.address import POOL_SIZE
+from standfast.store.postgres.engine import THREADS
+from standfast.store.postgres.wire import LostError
+from standfast.store.verb import Access, Command, Last, Query, Together, Tone, Try
 
 BIG = "x" * 20_000_000
 """More than a socket takes at once, in either direction."""

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from pg_world import LONG, of_steps, query
 
-from holdfast.store.postgres import bell as bell_module
-from holdfast.store.postgres.bell import LookingListener, PostgresListener, Waiting
-from holdfast.store.verb import Command, Last, Query, Tone
+from standfast.store.postgres import bell as bell_module
+from standfast.store.postgres.bell import LookingListener, PostgresListener, Waiting
+from standfast.store.verb import Command, Last, Query, Tone
 
 SHORT = 0.05
 SOON = 5.0

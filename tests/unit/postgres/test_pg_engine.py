@@ -14,13 +14,13 @@ import psycopg
 import pytest
 from pg_world import LONG, World, of_steps, query
 
-from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
-from holdfast.store.postgres import pool
-from holdfast.store.postgres.address import POOL_SIZE
-from holdfast.store.postgres.engine import THREADS
-from holdfast.store.postgres.values import prepared
-from holdfast.store.verb import Access, Bulk, Command, Last, Query, Script, Together
 from servers.pgbouncer import PgBouncer
+from standfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
+from standfast.store.postgres import pool
+from standfast.store.postgres.address import POOL_SIZE
+from standfast.store.postgres.engine import THREADS
+from standfast.store.postgres.values import prepared
+from standfast.store.verb import Access, Bulk, Command, Last, Query, Script, Together
 
 ID = "018f0000-0000-7000-8000-000000000000"
 SECRET = "what nobody is to see"
@@ -401,7 +401,7 @@ def test_a_table_that_changed_under_a_prepared_statement_is_no_error(world):
 def test_a_statement_has_one_name_in_every_process():
     """Where a pooler lends one session to several, no name may mean another statement there than here."""
     sql = "SELECT $1::bigint + 8"
-    asked = f"from holdfast.store.postgres.values import prepared; print(prepared({sql!r}).name.decode())"
+    asked = f"from standfast.store.postgres.values import prepared; print(prepared({sql!r}).name.decode())"
     elsewhere = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert elsewhere.stdout.strip() == prepared(sql).name.decode() != prepared(f"{sql} ").name.decode()
 

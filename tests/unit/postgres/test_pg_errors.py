@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from pg_world import LONG, of_steps
 
-from holdfast.errors import (
+from standfast.errors import (
     ConfigurationError,
     SchemaError,
     StoreError,
@@ -16,11 +16,11 @@ from holdfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from holdfast.store.postgres.address import parse_address
-from holdfast.store.postgres.connect import libpq_parameters
-from holdfast.store.postgres.sql_files import load_migrations
-from holdfast.store.postgres.translate import translate
-from holdfast.store.verb import Command, Last
+from standfast.store.postgres.address import parse_address
+from standfast.store.postgres.connect import libpq_parameters
+from standfast.store.postgres.sql_files import load_migrations
+from standfast.store.postgres.translate import translate
+from standfast.store.verb import Command, Last
 
 SECRET = "s3cr3t-of-nobody"
 
@@ -105,19 +105,21 @@ def test_no_socket(make_world, tmp_path):
 def test_no_right_to_make_the_schema(make_world, postgres_url):
     """One who may has to make it, and to share it."""
     with role(postgres_url) as url:
-        fails(make_world(url), SchemaError, r"run `holdfast migrate`.*--plan.*then GRANT USAGE ON SCHEMA \"test_")
+        fails(make_world(url), SchemaError, r"run `standfast migrate`.*--plan.*then GRANT USAGE ON SCHEMA \"test_")
 
 
 def test_no_right_to_migrate_an_older_schema(make_world, postgres_url, world, monkeypatch):
     """Its owner has to."""
     world.ask("SELECT 1")
     monkeypatch.setattr(
-        "holdfast.store.postgres.migrate.load_migrations",
+        "standfast.store.postgres.migrate.load_migrations",
         lambda name: (*load_migrations(name), f'CREATE TABLE "{name}".y ();'),
     )
     schema = world.address.schema
     with role(postgres_url, f'GRANT USAGE ON SCHEMA "{schema}" TO {{name}}', granted(schema, "SELECT")) as url:
-        fails(make_world(url), SchemaError, "lacks 1 of this release's migrations.*holdfast migrate.* as the owner")
+        fails(
+            make_world(url), SchemaError, "lacks 1 of this release's migrations.*standfast migrate.* as the owner"
+        )
 
 
 def granted(schema, rights):
@@ -170,7 +172,7 @@ def test_tables_that_vanish_are_not_made_anew(world):
     schema = world.address.schema
     with world.user_connection as own:
         own.execute(f'DROP SCHEMA "{schema}" CASCADE')
-    with pytest.raises(SchemaError, match="holdfast migrate") as told:
+    with pytest.raises(SchemaError, match="standfast migrate") as told:
         world.ask(f'SELECT * FROM "{schema}".job')
     judge(told.value, SchemaError)
 
@@ -196,7 +198,7 @@ def test_too_many_connections(make_world, postgres_server):
         ("55P03", StoreUnavailableError, "holds a lock"),
         ("57014", StoreUnavailableError, "took too long"),
         ("22021", ValueNotStoredError, "cannot store a value"),
-        ("42883", SchemaError, "holdfast migrate"),
+        ("42883", SchemaError, "standfast migrate"),
         ("08006", StoreUnavailableError, "try again"),
         ("57P04", StoreUnavailableError, "try again"),
         ("XX000", StoreError, "refused a statement"),

@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from pg_underway import LONG
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import ClaimRef
-from holdfast.core.states import Move, State
-from holdfast.errors import WorkerBuriedError
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.protocol import ClaimRequest
-from holdfast.store.verb import Try
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import ClaimRef
+from standfast.core.states import Move, State
+from standfast.errors import WorkerBuriedError
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.protocol import ClaimRequest
+from standfast.store.verb import Try
 
 MAX_WAIT = timedelta(seconds=60)
 SECOND = timedelta(seconds=1)

@@ -9,15 +9,15 @@ import pytest
 from pg_underway import LONG, Crossing
 from psycopg import sql
 
-from holdfast.core.job import Ending, Progress
-from holdfast.core.states import Move, State
-from holdfast.errors import HoldfastError
-from holdfast.store.postgres import forgetting_verbs
-from holdfast.store.postgres.sql_files import load_statements
-from holdfast.store.postgres.store import PostgresStore
-from holdfast.store.protocol import JobFilter
-from holdfast.store.verb import Last, Verb
-from holdfast.testing.conformance.harness import new_save
+from standfast.core.job import Ending, Progress
+from standfast.core.states import Move, State
+from standfast.errors import StandfastError
+from standfast.store.postgres import forgetting_verbs
+from standfast.store.postgres.sql_files import load_statements
+from standfast.store.postgres.store import PostgresStore
+from standfast.store.protocol import JobFilter
+from standfast.store.verb import Last, Verb
+from standfast.testing.conformance.harness import new_save
 
 AGE = timedelta(hours=1)
 HOUR = AGE.total_seconds()
@@ -210,7 +210,7 @@ def test_a_dead_job_that_is_being_retried_is_not_forgotten(crossing, keep):
         lost = crossing.later(crossing.verbs.requeue(late))
         crossing.wait_until_it_waits()
         assert commit() == 1
-    with pytest.raises(HoldfastError):
+    with pytest.raises(StandfastError):
         lost.result(LONG)
     assert left(crossing) == [retried, *kept]
 

@@ -8,10 +8,10 @@ PRELUDE = """
 import asyncio, sys, threading
 sys.path.insert(0, sys.argv[2])
 from pg_world import query
-from holdfast.core.job import NewJob
-from holdfast.ids import new_job_id
-from holdfast.store.postgres import forks
-from holdfast.store.postgres.backend import PostgresBackend
+from standfast.core.job import NewJob
+from standfast.ids import new_job_id
+from standfast.store.postgres import forks
+from standfast.store.postgres.backend import PostgresBackend
 
 backend = PostgresBackend(sys.argv[1])
 

@@ -7,12 +7,12 @@ import psycopg
 import pytest
 from pg_underway import LONG
 
-from holdfast.core.job import Ending, OnConflict
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move, Reason, State
-from holdfast.errors import ConfigurationError, JobStateError, KeyTakenError
-from holdfast.store.postgres.marks import Marks
-from holdfast.store.verb import Verb
+from standfast.core.job import Ending, OnConflict
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move, Reason, State
+from standfast.errors import ConfigurationError, JobStateError, KeyTakenError
+from standfast.store.postgres.marks import Marks
+from standfast.store.verb import Verb
 
 HOUR = timedelta(hours=1)
 

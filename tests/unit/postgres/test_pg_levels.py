@@ -12,14 +12,14 @@ import psycopg
 import pytest
 from pg_underway import LONG
 
-from holdfast.core.job import Ending, JobAction
-from holdfast.core.states import Move
-from holdfast.store.postgres import levels
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.levels import MARKED_FOR, MOST_LEVELS, Levels
-from holdfast.store.postgres.marks import Marks
-from holdfast.store.protocol import ClaimRequest
-from holdfast.store.verb import Access, Command, Last, Verb
+from standfast.core.job import Ending, JobAction
+from standfast.core.states import Move
+from standfast.store.postgres import levels
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.postgres.levels import MARKED_FOR, MOST_LEVELS, Levels
+from standfast.store.postgres.marks import Marks
+from standfast.store.protocol import ClaimRequest
+from standfast.store.verb import Access, Command, Last, Verb
 
 HOUR = timedelta(hours=1)
 QUEUES = [f"queue{number}" for number in range(MOST_LEVELS + 1)]

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from holdfast import Holdfast
+from standfast import Standfast
 
 
 @pytest.fixture
 def app(postgres_url):
-    with Holdfast(postgres_url) as app:
+    with Standfast(postgres_url) as app:
         yield app
 
 

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.ids import new_job_id
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.sql_files import load_statements
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.ids import new_job_id
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.postgres.sql_files import load_statements
+from standfast.store.protocol import ClaimRequest, WorkerInfo
 
 LEVEL = ("default", 0)
 STORM = 5_000

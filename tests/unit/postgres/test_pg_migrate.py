@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 import pytest
 from test_pg_errors import role
 
-from holdfast.core.job import NewJob
-from holdfast.core.record import Kind
-from holdfast.core.states import State
-from holdfast.errors import SchemaError, StoreError
-from holdfast.store.postgres import migrate
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.migrator import PostgresMigrator
-from holdfast.store.postgres.sql_files import load_migrations
-from holdfast.store.protocol import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
+from standfast.core.job import NewJob
+from standfast.core.record import Kind
+from standfast.core.states import State
+from standfast.errors import SchemaError, StoreError
+from standfast.store.postgres import migrate
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.postgres.migrator import PostgresMigrator
+from standfast.store.postgres.sql_files import load_migrations
+from standfast.store.protocol import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
 
 COLUMNS = """SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns
     WHERE table_schema = %s ORDER BY 1, 2"""
@@ -169,9 +169,9 @@ class TestLaterMigrations:
         """It is told to upgrade some day, and works."""
         PostgresMigrator(postgres_url, None, 10.0).apply()
         as_before(monkeypatch, before)
-        with caplog.at_level(logging.WARNING, "holdfast"), closing(PostgresBackend(postgres_url)) as older:
+        with caplog.at_level(logging.WARNING, "standfast"), closing(PostgresBackend(postgres_url)) as older:
             assert older.run(older.verbs.get(FIRST_JOB.id)) is not None
-        assert "works with this one too: upgrade holdfast when you can" in caplog.text
+        assert "works with this one too: upgrade standfast when you can" in caplog.text
 
     @pytest.mark.usefixtures("before")
     @pytest.mark.parametrize("mode", ["ACCESS SHARE", "ROW EXCLUSIVE", "SHARE ROW EXCLUSIVE"])
@@ -196,7 +196,7 @@ def test_who_may_not_make_tables_is_told(postgres_url, world, own, monkeypatch):
     ]
     with role(postgres_url, *grants) as url, closing(PostgresBackend(url)) as guest:
         with pytest.raises(
-            SchemaError, match=rf"lacks {known(schema) - 1} of this release's migrations.*run `holdfast"
+            SchemaError, match=rf"lacks {known(schema) - 1} of this release's migrations.*run `standfast"
         ):
             guest.run(guest.verbs.get(FIRST_JOB.id))
         PostgresMigrator(postgres_url, None, 10.0).apply()
@@ -217,21 +217,21 @@ def test_a_newer_schema_that_admits_this_release_works_with_a_word(make_world, p
     world.ask("SELECT 1")
     of_the_future(own, world.address.schema, 99, known(world.address.schema))
     older = make_world(postgres_url)
-    with caplog.at_level(logging.WARNING, "holdfast"):
+    with caplog.at_level(logging.WARNING, "standfast"):
         assert older.ask("SELECT 1") == [(1,)]
         assert older.ask("SELECT 1") == [(1,)]
     [said] = caplog.messages
     assert "version 99" in said
-    assert "upgrade holdfast" in said
+    assert "upgrade standfast" in said
 
 
 def test_a_newer_schema_that_does_not_is_refused(make_world, postgres_url, world, own, migrator):
     """One line with both versions and the remedy; a migration does not touch it."""
     world.ask("SELECT 1")
     of_the_future(own, world.address.schema, 99, 98)
-    with pytest.raises(SchemaError, match=r"version 99.*knows 98; this one knows \d+\): upgrade holdfast"):
+    with pytest.raises(SchemaError, match=r"version 99.*knows 98; this one knows \d+\): upgrade standfast"):
         make_world(postgres_url).ask("SELECT 1")
-    with pytest.raises(SchemaError, match="upgrade holdfast"):
+    with pytest.raises(SchemaError, match="upgrade standfast"):
         migrator.apply()
     assert not migrator.look()[0].usable
     assert own.execute(f'SELECT version FROM "{world.address.schema}".schema_version').fetchall() == [(99,)]
@@ -241,14 +241,14 @@ def test_a_migration_waits_for_another(make_world, postgres_url, world, own):
     """Whoever comes second waits under the lock, then finds nothing to do."""
     schema = world.address.schema
     own.autocommit = False
-    own.execute("SELECT pg_advisory_xact_lock(hashtextextended('holdfast/' || %s, 0))", (schema,))
+    own.execute("SELECT pg_advisory_xact_lock(hashtextextended('standfast/' || %s, 0))", (schema,))
     with ThreadPoolExecutor(1) as other:
         second = other.submit(make_world(postgres_url).ask, "SELECT 1")
         waits = "%pg_advisory_xact_lock%"
         with world.user_connection as watcher:
             while not watcher.execute(
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE %s"
-                " AND application_name = 'holdfast'",
+                " AND application_name = 'standfast'",
                 (waits,),
             ).fetchone():
                 assert not second.done()
@@ -276,7 +276,7 @@ def test_a_pooler_in_between_changes_nothing(pgbouncer_url):
 
 def test_an_old_server_is_refused(world, monkeypatch):
     """What this release needs began with PostgreSQL 14."""
-    monkeypatch.setattr("holdfast.store.postgres.engine.OLDEST_SERVER", 99)
+    monkeypatch.setattr("standfast.store.postgres.engine.OLDEST_SERVER", 99)
     with pytest.raises(StoreError, match=r"is PostgreSQL \d+: use 99 or newer"):
         world.ask("SELECT 1")
 

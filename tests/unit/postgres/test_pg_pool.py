@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.errors import StoreUnavailableError
-from holdfast.store.postgres import pool
+from standfast.errors import StoreUnavailableError
+from standfast.store.postgres import pool
 
 LINES = 400
 """More lines than a call takes."""

@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.core.crash import DeathKind
-from holdfast.core.job import Failure
-from holdfast.core.states import Move, State
-from holdfast.store.postgres.readable import readable
+from standfast.core.crash import DeathKind
+from standfast.core.job import Failure
+from standfast.core.states import Move, State
+from standfast.store.postgres.readable import readable
 
 ODD = "a\0b \udc80 ü 中 😀"
 KEPT = "a␀b \\udc80 ü 中 😀"

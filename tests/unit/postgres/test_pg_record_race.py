@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from holdfast.core.job import NewJob, OnConflict
-from holdfast.core.record import Change, Decision, Fire, Kind
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.protocol import JobFilter
+from standfast.core.job import NewJob, OnConflict
+from standfast.core.record import Change, Decision, Fire, Kind
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.protocol import JobFilter
 
 CHANGERS = 8
 RECORDS = [f"schedule-{number}" for number in range(20)]
-SECONDS = 20.0 if os.environ.get("HOLDFAST_PROVE") == "1" else 2.0
+SECONDS = 20.0 if os.environ.get("STANDFAST_PROVE") == "1" else 2.0
 LEAST_ROUNDS = 5
 MOST = 10_000
 

@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 from pg_underway import LONG
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Ending, OnConflict
-from holdfast.core.record import Kind
-from holdfast.core.states import Move, Reason, State
-from holdfast.errors import JobStateError
-from holdfast.store.postgres import record_verbs
-from holdfast.store.protocol import ClaimRequest, Turn, Vitals, WorkerBeat
-from holdfast.store.verb import Last
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Ending, OnConflict
+from standfast.core.record import Kind
+from standfast.core.states import Move, Reason, State
+from standfast.errors import JobStateError
+from standfast.store.postgres import record_verbs
+from standfast.store.protocol import ClaimRequest, Turn, Vitals, WorkerBeat
+from standfast.store.verb import Last
 
 SECOND = timedelta(seconds=1)
 

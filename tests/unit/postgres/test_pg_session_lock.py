@@ -7,14 +7,14 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from holdfast import ConfigurationError, Holdfast, StoreUnavailableError
-from holdfast.cli.main import cli
-from holdfast.errors import LockLostError, LockStateError
+from standfast import ConfigurationError, Standfast, StoreUnavailableError
+from standfast.cli.main import cli
+from standfast.errors import LockLostError, LockStateError
 
 
 @pytest.fixture
 def app(postgres_url):
-    with Holdfast(postgres_url) as app:
+    with Standfast(postgres_url) as app:
         yield app
 
 
@@ -82,7 +82,7 @@ def test_a_closed_app_holds_nothing(app, postgres_url):
     assert lock.acquire()
     app.close()
     assert lock.lost
-    with Holdfast(postgres_url) as other:
+    with Standfast(postgres_url) as other:
         assert other.lock("a", session=True).acquire(timeout=5)
 
 
@@ -105,32 +105,32 @@ def test_the_two_flavours_of_one_name_do_not_pass_for_each_other(app):
 def test_the_command_names_the_session_that_holds_it(app, postgres_url):
     """And does not say that nobody holds it to those who want to release it."""
 
-    def holdfast(*args):
-        return CliRunner().invoke(cli, [*args, "--url", postgres_url], prog_name="holdfast")
+    def standfast(*args):
+        return CliRunner().invoke(cli, [*args, "--url", postgres_url], prog_name="standfast")
 
     with app.lock("nightly", session=True):
-        [listed] = json.loads(holdfast("locks", "--json").output)
+        [listed] = json.loads(standfast("locks", "--json").output)
         assert listed["session"].startswith("session ")
         assert listed["holders"] == []
-        text = holdfast("locks").output
+        text = standfast("locks").output
         assert "1/1" in text
         assert listed["session"] in text
-        refused = holdfast("locks", "release", "nightly", "--yes")
+        refused = standfast("locks", "release", "nightly", "--yes")
         assert refused.exit_code == 1
         assert f"held by {listed['session']}" in refused.output
-    [listed] = json.loads(holdfast("locks", "--json").output)
+    [listed] = json.loads(standfast("locks", "--json").output)
     assert listed["session"] is None
 
 
 @pytest.mark.parametrize("timeout", [0, 0.1])
 def test_a_server_that_is_away_is_told_of(timeout):
     """However long it would be tried again: it is not said that somebody else has the lock."""
-    with Holdfast("postgresql://127.0.0.1:1/none", retry_for=30) as app:
+    with Standfast("postgresql://127.0.0.1:1/none", retry_for=30) as app:
         lock = app.lock("a", session=True)
         with pytest.raises(StoreUnavailableError):
             lock.acquire(timeout=timeout)
 
 
 def test_a_pooler_is_refused(pgbouncer_url):
-    with Holdfast(pgbouncer_url) as app, pytest.raises(ConfigurationError, match="pooler=transaction"):
+    with Standfast(pgbouncer_url) as app, pytest.raises(ConfigurationError, match="pooler=transaction"):
         app.lock("a", session=True)

@@ -7,13 +7,13 @@ import pytest
 from pg_underway import LONG, Crossing
 from test_clients import overtaken
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Cancellation, Ending, Progress, Verdict
-from holdfast.core.memo import FOR_EVER, SLEEPING, signal_memo, signal_reason
-from holdfast.core.states import ENDINGS, Move, State
-from holdfast.errors import StoreError
-from holdfast.store.verb import Last, Together
-from holdfast.testing.conformance.harness import new_save
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import Cancellation, Ending, Progress, Verdict
+from standfast.core.memo import FOR_EVER, SLEEPING, signal_memo, signal_reason
+from standfast.core.states import ENDINGS, Move, State
+from standfast.errors import StoreError
+from standfast.store.verb import Last, Together
+from standfast.testing.conformance.harness import new_save
 
 HOUR = timedelta(hours=1)
 GO = signal_reason("go")
@@ -212,7 +212,7 @@ def test_a_save_in_a_long_transaction_of_the_user_s(crossing):
 
 def test_more_than_one_statement_takes(crossing, monkeypatch):
     """Large memos of many jobs go in pieces, and each claim has its own verdict."""
-    monkeypatch.setattr("holdfast.store.postgres.memo_verbs.BITE", 10)
+    monkeypatch.setattr("standfast.store.postgres.memo_verbs.BITE", 10)
     placed = [crossing.place(State.RUNNING, queue=str(number)) for number in range(3)]
     crossing.finish(placed[1].worker, placed[1].ref, Move.RELEASE)
     saves = [new_save(each.ref, 1, {"cursor": b"1" * 8, "step:a": b""}) for each in placed]

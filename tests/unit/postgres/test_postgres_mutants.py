@@ -13,11 +13,11 @@ import test_pg_bell
 from pg_world import World
 from test_marks import Shop
 
-from holdfast.store.postgres.bell import PostgresListener, Waiting
-from holdfast.store.postgres.marks import Marks
-from holdfast.store.postgres.remembering import RememberingVerbs
-from holdfast.store.postgres.waiting import Waits
-from holdfast.store.postgres.wire import Call, Result, Wire
+from standfast.store.postgres.bell import PostgresListener, Waiting
+from standfast.store.postgres.marks import Marks
+from standfast.store.postgres.remembering import RememberingVerbs
+from standfast.store.postgres.waiting import Waits
+from standfast.store.postgres.wire import Call, Result, Wire
 
 
 @pytest.fixture

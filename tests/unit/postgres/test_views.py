@@ -7,18 +7,18 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from holdfast.core.crash import DeathKind
-from holdfast.core.job import Failure
-from holdfast.core.states import Move, State
-from holdfast.errors import JobNotFoundError
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.postgres import view_verbs
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.pages import parameters_of, walk_of
-from holdfast.store.postgres.sql_files import load_statements
-from holdfast.store.protocol import JobFilter
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
+from standfast.core.crash import DeathKind
+from standfast.core.job import Failure
+from standfast.core.states import Move, State
+from standfast.errors import JobNotFoundError
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.postgres import view_verbs
+from standfast.store.postgres.backend import PostgresBackend
+from standfast.store.postgres.pages import parameters_of, walk_of
+from standfast.store.postgres.sql_files import load_statements
+from standfast.store.protocol import JobFilter
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
 
 NO_IDS = [
     "unknown",

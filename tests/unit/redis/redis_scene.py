@@ -7,10 +7,10 @@ from typing import Any
 
 import redis
 
-from holdfast.errors import StoreUnavailableError
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.verb import Access, Script, Steps, Tone, Verb
 from servers import RedisServer
+from standfast.errors import StoreUnavailableError
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.verb import Access, Script, Steps, Tone, Verb
 
 Open = Callable[..., RedisBackend]
 """Opens a store by its URL."""
@@ -73,5 +73,5 @@ async def until_registered(url: str, tone: Tone = Tone.WORK, count: int = 1) -> 
     """Return once so many listeners are known to wait."""
     async with asyncio.timeout(LONG):
         with redis.Redis.from_url(url) as own:
-            while own.zcard(f"{{holdfast}}:waiting:{tone.value}") < count:  # noqa: ASYNC110 - the server knows it
+            while own.zcard(f"{{standfast}}:waiting:{tone.value}") < count:  # noqa: ASYNC110 - the server knows it
                 await asyncio.sleep(0.001)

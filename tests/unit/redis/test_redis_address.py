@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.store.redis.address import Kind, Login, Place, parse_address, public_name
+from standfast.errors import ConfigurationError
+from standfast.store.redis.address import Kind, Login, Place, parse_address, public_name
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pytest
 import redis
 from redis_scene import LONG, Open, Servers, until_registered
 
-from holdfast.core.job import NewJob
-from holdfast.store.redis import bell
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.redis.bell import RedisListener
-from holdfast.store.verb import Tone
+from standfast.core.job import NewJob
+from standfast.store.redis import bell
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.redis.bell import RedisListener
+from standfast.store.verb import Tone
 
 SILENCE = 0.1
 
@@ -200,7 +200,7 @@ def test_a_ring_does_not_swallow_a_cancellation(backend: RedisBackend, redis_url
             async with asyncio.timeout(
                 LONG
             ):  # so that the next scene does not hear this ring, which a thread sends
-                while int(server.get("{holdfast}:arrivals") or 0) == steps_between:  # noqa: ASYNC110 - the server knows
+                while int(server.get("{standfast}:arrivals") or 0) == steps_between:  # noqa: ASYNC110 - the server knows
                     await asyncio.sleep(0.001)
 
     for steps_between in range(6):
@@ -270,7 +270,7 @@ async def test_a_long_silence_is_not_taken_for_a_ring(
     async with listening(backend) as listener:
         silent = await listener.wait(1.3)
         with redis.Redis.from_url(redis_url) as own:
-            own.delete("{holdfast}:waiting:work")  # as a failover may
+            own.delete("{standfast}:waiting:work")  # as a failover may
         still = await listener.wait(1.3)
         await until_registered(redis_url)
         backend.bell.ring()
@@ -285,17 +285,17 @@ def test_the_dead_leave_nothing_for_ever(backend: RedisBackend, redis_url: str) 
         async def scene() -> None:
             async with listening(backend) as listener:
                 await listener.wait(SILENCE)
-            own.zadd("{holdfast}:waiting:work", {"long-dead": (seconds - 120) * 1000})
+            own.zadd("{standfast}:waiting:work", {"long-dead": (seconds - 120) * 1000})
             async with listening(backend) as listener:
                 await listener.wait(SILENCE)
-                assert own.zcard("{holdfast}:waiting:work") == 2
-                assert own.zscore("{holdfast}:waiting:work", "long-dead") is None
-                assert own.pttl("{holdfast}:waiting:work") > 0
+                assert own.zcard("{standfast}:waiting:work") == 2
+                assert own.zscore("{standfast}:waiting:work", "long-dead") is None
+                assert own.pttl("{standfast}:waiting:work") > 0
 
         asyncio.run(scene())
         backend.bell.ring()
         left = {key: own.pttl(key) for key in own.scan_iter()}
-        assert left.pop(b"{holdfast}:arrivals") == -1
+        assert left.pop(b"{standfast}:arrivals") == -1
         assert all(lasts > 0 for lasts in left.values())
 
 
@@ -326,7 +326,7 @@ async def test_closing_while_a_line_is_being_opened(redis_server: Servers, open_
     listener.close()
     server.cont()
     backend.close()
-    assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("standfast-redis")] == []
     with server.connect() as own:
         assert len(own.client_list()) == 1
 

@@ -9,13 +9,13 @@ import redis
 from redis.crc import key_slot
 from redis_scene import Open, scripted, until_answered
 
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.store.verb import Access, Script
 from servers import RedisCluster, RedisServer
+from standfast.core.job import NewJob
+from standfast.errors import StoreError, StoreUnavailableError
+from standfast.store.verb import Access, Script
 
 LONG = 30.0
-SLOT = key_slot(b"{holdfast}")
+SLOT = key_slot(b"{standfast}")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def other_than(node: RedisServer, cluster: RedisCluster) -> RedisServer:
 def rings(node: RedisServer) -> int:
     with node.connect() as own:
         own.execute_command("READONLY")
-        return int(own.get("{holdfast}:arrivals") or 0)
+        return int(own.get("{standfast}:arrivals") or 0)
 
 
 def _ask(own: "redis.Redis[Any]", *words: Any) -> Any:
@@ -123,7 +123,7 @@ def test_namespaces_may_be_on_different_nodes(cluster: RedisCluster, open_store:
     for node in cluster.nodes:
         with node.connect() as own:
             kept.append({key.decode() for key in own.scan_iter()})
-    assert set.union(*kept) == {f"{{holdfast:{name}}}:arrivals" for name in names}
+    assert set.union(*kept) == {f"{{standfast:{name}}}:arrivals" for name in names}
     assert sum(map(bool, kept)) > 1
 
 
@@ -175,7 +175,7 @@ async def test_calls_wait_for_the_end_of_a_move(cluster: RedisCluster, open_stor
         while refusals(source) < before + 4:  # each has tried again since
             assert [call.exception() for call in calls if call.done()] == []
             await asyncio.sleep(0.01)
-        assert keys_at(target) & {f"{{holdfast}}:job:{job.id}" for jobs in asked for job in jobs} == set()
+        assert keys_at(target) & {f"{{standfast}}:job:{job.id}" for jobs in asked for job in jobs} == set()
     await asyncio.to_thread(end_move, source, target, cluster)
     await asyncio.gather(*calls)
     names = ["first", "second", *(job.id for jobs in asked for job in jobs)]

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 from redis_scene import Open, Servers, calls_of, everything, fill
 
-from holdfast.core.crash import DeathKind
-from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
-from holdfast.core.states import Move, State
-from holdfast.errors import StoreFullError
-from holdfast.store.protocol import ClaimAnswer, WorkerBeat
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
 from servers import RedisServer
+from standfast.core.crash import DeathKind
+from standfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
+from standfast.core.states import Move, State
+from standfast.errors import StoreFullError
+from standfast.store.protocol import ClaimAnswer, WorkerBeat
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_a_history_that_was_never_folded_is_looked_at_in_pieces(private: RedisSe
     store.finish(placed.worker, placed.ref, Move.SNOOZE)
     entry = b"".join(map(msgspec.msgpack.encode, ("w", 1, 2, "snooze", None, None, None, "finish")))
     with private.connect() as own:
-        own.hset(f"{{holdfast}}:life:{placed.job_id}", mapping={f"h{fence}": entry for fence in range(2, 2001)})
-        own.hset(f"{{holdfast}}:life:{placed.job_id}", "f", 2000)
+        own.hset(f"{{standfast}}:life:{placed.job_id}", mapping={f"h{fence}": entry for fence in range(2, 2001)})
+        own.hset(f"{{standfast}}:life:{placed.job_id}", "f", 2000)
     looks: list[tuple[Attempt, ...]] = []
     ran = calls_of(private, lambda: looks.append(store.history(placed.job_id)))
     assert (ran["evalsha"], ran.get("hgetall")) == (4, None)

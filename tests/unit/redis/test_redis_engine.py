@@ -15,14 +15,14 @@ import pytest
 import redis
 from redis_scene import Open, Servers, scripted
 
-from holdfast.errors import ConfigurationError, StoreError, StoreUnavailableError, ValueNotStoredError
-from holdfast.store.redis.address import Place, parse_address
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.redis.pool import Pool
-from holdfast.store.redis.wire import Wire
-from holdfast.store.times import to_micros
-from holdfast.store.verb import Access, Query, Script, Verb
-from holdfast.testing import FakeClock
+from standfast.errors import ConfigurationError, StoreError, StoreUnavailableError, ValueNotStoredError
+from standfast.store.redis.address import Place, parse_address
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.redis.pool import Pool
+from standfast.store.redis.wire import Wire
+from standfast.store.times import to_micros
+from standfast.store.verb import Access, Query, Script, Verb
+from standfast.testing import FakeClock
 
 CRASH_ONLY = 60.0
 """Seconds that only a call which hangs exceeds."""
@@ -30,7 +30,7 @@ CRASH_ONLY = 60.0
 
 def rings(url: str) -> int:
     with redis.Redis.from_url(url) as own:
-        return int(own.get("{holdfast}:arrivals") or 0)
+        return int(own.get("{standfast}:arrivals") or 0)
 
 
 def test_nothing_is_opened_before_the_first_verb(open_store: Open) -> None:
@@ -62,7 +62,7 @@ def test_namespaces_do_not_meet(redis_url: str, open_store: Open) -> None:
     """Each has keys of its own, all with one hash tag."""
     open_store(redis_url, namespace="left").run(scripted("ring", "work"))
     with redis.Redis.from_url(redis_url) as own:
-        assert own.keys() == [b"{holdfast:left}:arrivals"]
+        assert own.keys() == [b"{standfast:left}:arrivals"]
 
 
 def test_scripts_that_the_server_forgot_are_loaded_again(backend: RedisBackend, redis_url: str) -> None:
@@ -216,9 +216,9 @@ def _interrupted_at(moment: int) -> Iterator[list[int]]:
 PACKING = """
 import signal, sys
 from random import Random
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.redis.wire import packed
-from holdfast.store.verb import Access, Script
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.redis.wire import packed
+from standfast.store.verb import Access, Script
 
 class TimeIsUpError(Exception):
     pass
@@ -357,7 +357,7 @@ def test_a_closed_store_is_closed(redis_url: str) -> None:
     backend = RedisBackend(redis_url)
     asyncio.run(backend.arun(scripted("ring", "work")))
     backend.close()
-    assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("standfast-redis")] == []
     with pytest.raises(StoreError, match="was closed"):
         backend.run(scripted("ring", "work"))
 
@@ -378,8 +378,8 @@ def test_closing_under_a_call_of_another_thread(redis_url: str) -> None:
 
 FORK = """
 import os, sys, threading
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.verb import Access, Script, Verb
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.verb import Access, Script, Verb
 
 backend = RedisBackend(sys.argv[1])
 

@@ -14,17 +14,17 @@ import redis
 from msgspec.structs import replace
 from redis_scene import Open, Servers, scripted
 
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError
-from holdfast.settings import load_settings
-from holdfast.store.open import refuse_missing_store
-from holdfast.store.protocol import WorkerInfo
-from holdfast.store.redis.address import Place, parse_address
-from holdfast.store.redis.backend import RedisBackend, key_prefix
-from holdfast.store.redis.translate import translate
-from holdfast.store.redis.versions import refuse_old
-from holdfast.store.verb import Access
 from servers import RedisServer
+from standfast.core.job import NewJob
+from standfast.errors import StoreError, StoreFullError, StoreUnavailableError
+from standfast.settings import load_settings
+from standfast.store.open import refuse_missing_store
+from standfast.store.protocol import WorkerInfo
+from standfast.store.redis.address import Place, parse_address
+from standfast.store.redis.backend import RedisBackend, key_prefix
+from standfast.store.redis.translate import translate
+from standfast.store.redis.versions import refuse_old
+from standfast.store.verb import Access
 
 LATER = StoreUnavailableError
 CRASH_ONLY = 60.0
@@ -102,7 +102,7 @@ def test_keys_that_a_user_may_not_touch(redis_server: Servers, open_store: Open)
     with server.connect() as own:
         own.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "+@all", "~cache:*")
     told = refusal_of(open_store(with_login(server, "worker:secret@")), StoreError)
-    assert "~{holdfast*" in told
+    assert "~{standfast*" in told
 
 
 def test_nobody_listens_there(open_store: Open) -> None:
@@ -136,7 +136,7 @@ def test_a_place_that_holds_nothing_is_no_store(redis_url: str, open_store: Open
     settings = load_settings({}, url=redis_url, namespace=namespace)
     other = open_store(redis_url, namespace="other")
     other.run(other.verbs.enqueue([NewJob("job", "task", b"")]))
-    words = "holds no jobs of Holdfast .*; give the right store with --url and --namespace"
+    words = "holds no jobs of Standfast .*; give the right store with --url and --namespace"
     backend = open_store(redis_url, namespace=namespace)
     for make in (
         lambda: backend.verbs.enqueue([NewJob("job", "task", b"")]),
@@ -161,7 +161,7 @@ def test_by_its_socket(redis_server: Servers, open_store: Open) -> None:
     backend = open_store(f"unix://:{server.password}@{server.folder}/own.sock?db=2")
     backend.run(scripted("ring", "work"))
     with server.connect(2) as own:
-        assert own.get("{holdfast}:arrivals") == b"1"
+        assert own.get("{standfast}:arrivals") == b"1"
 
 
 def test_a_full_server_that_evicts_nothing(redis_server: Servers, open_store: Open) -> None:
@@ -255,15 +255,15 @@ def test_a_database_that_there_is_not(redis_server: Servers, open_store: Open) -
 def test_keys_of_somebody_else(backend: RedisBackend, redis_url: str) -> None:
     """What is in the way of ours is not touched."""
     with redis.Redis.from_url(redis_url) as own:
-        own.lpush("{holdfast}:arrivals", "x")
+        own.lpush("{standfast}:arrivals", "x")
         with pytest.raises(StoreError, match="has keys of somebody else by our names"):
             backend.run(scripted("ring", "work"))
-        assert own.lrange("{holdfast}:arrivals", 0, -1) == [b"x"]
+        assert own.lrange("{standfast}:arrivals", 0, -1) == [b"x"]
 
 
 def test_a_command_that_was_taken_away(open_store: Open) -> None:
     """Neither payload nor arguments are repeated, also not by the error behind ours."""
-    said = b"-ERR unknown command `EVALSHA`, with args beginning with: `f_1`, `1`, `{holdfast}`, `a payload`, \r\n"
+    said = b"-ERR unknown command `EVALSHA`, with args beginning with: `f_1`, `1`, `{standfast}`, `a payload`, \r\n"
     with answering(said) as port, pytest.raises(StoreError) as refused:
         open_store(f"redis://127.0.0.1:{port}/0").run(scripted("ring", "a payload"))
     assert "lacks a command that is needed" in str(refused.value)

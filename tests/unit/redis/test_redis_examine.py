@@ -7,11 +7,11 @@ import pytest
 import redis
 from redis_scene import Open, Servers
 
-from holdfast.core.job import NewJob
-from holdfast.store.examination import Examination, Finding, Severity
-from holdfast.store.redis.durability import Said, judge_server
-from holdfast.store.redis.examine import examine_redis
-from holdfast.testing import FakeClock
+from standfast.core.job import NewJob
+from standfast.store.examination import Examination, Finding, Severity
+from standfast.store.redis.durability import Said, judge_server
+from standfast.store.redis.examine import examine_redis
+from standfast.testing import FakeClock
 
 KEEPS = {"appendonly": "yes", "appendfsync": "always"}
 
@@ -53,11 +53,11 @@ def test_a_place_that_nobody_has_used(redis_url: str, open_store: Open) -> None:
     for namespace, where in ((None, "outside of namespaces"), ("blue", "in namespace blue")):
         examination = examine(redis_url, namespace=namespace)
         found = finding(examination, "store")
-        assert (found.severity, found.says) == (Severity.WARNING, f"nothing of Holdfast is there yet {where}")
+        assert (found.severity, found.says) == (Severity.WARNING, f"nothing of Standfast is there yet {where}")
         assert "--namespace" in found.remedy
         assert examination.usable
     used = finding(examine(redis_url, namespace="shop"), "store")
-    assert (used.severity, used.says) == (Severity.OK, "holds jobs of Holdfast in namespace shop")
+    assert (used.severity, used.says) == (Severity.OK, "holds jobs of Standfast in namespace shop")
 
 
 def test_looking_writes_nothing(redis_server: Servers) -> None:
@@ -196,7 +196,7 @@ def test_a_user_who_may_not_read_settings(redis_server: Servers) -> None:
     """What INFO tells is used, and what is not known is said to be so."""
     server = redis_server(**KEEPS)
     with server.connect() as own:
-        own.execute_command("ACL", "SETUSER", "some", "on", ">secret", "~{holdfast*", "+@all", "-config")
+        own.execute_command("ACL", "SETUSER", "some", "on", ">secret", "~{standfast*", "+@all", "-config")
     examination = examine(f"redis://some:secret@127.0.0.1:{server.port}/0")
     assert "may not read how often it reaches the disk" in finding(examination, "durability").says
     with server.connect() as own:

@@ -7,10 +7,10 @@ import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis_scene import LONG, Connected, Open, Servers, scripted
 
-from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.store.redis.address import parse_address
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.verb import Access
+from standfast.errors import StoreError, StoreUnavailableError
+from standfast.store.redis.address import parse_address
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.verb import Access
 
 
 @pytest.mark.parametrize("ticks", range(12))
@@ -34,7 +34,7 @@ async def test_a_script_that_is_forgotten_while_the_server_is_lost(
         async with asyncio.timeout(LONG):
             await asyncio.gather(*calls)
     with server.connect() as own:
-        assert own.get("{holdfast}:arrivals") == b"260"
+        assert own.get("{standfast}:arrivals") == b"260"
 
 
 async def test_a_server_that_hangs_is_told_to_all_in_time(redis_server: Servers, open_store: Open) -> None:
@@ -51,7 +51,7 @@ async def test_a_server_that_hangs_is_told_to_all_in_time(redis_server: Servers,
     server.cont()
     await backend.arun(scripted("ring", "work"))
     with server.connect() as own:
-        assert own.get("{holdfast}:arrivals") == b"5"
+        assert own.get("{standfast}:arrivals") == b"5"
 
 
 async def test_a_long_wait_of_many_short_calls(redis_server: Servers, open_store: Open) -> None:
@@ -76,7 +76,7 @@ async def test_after_a_restart_the_next_call_of_a_loop_succeeds(redis_server: Se
     await asyncio.sleep(0.05)
     await backend.arun(scripted("ring", "work"))
     with server.connect() as own:
-        assert own.get("{holdfast}:arrivals") == b"2"
+        assert own.get("{standfast}:arrivals") == b"2"
 
 
 async def test_a_server_that_dies_under_a_call(redis_server: Servers, open_store: Open) -> None:
@@ -187,7 +187,7 @@ async def test_a_crowd_at_the_first_call(backend: RedisBackend, redis_url: str, 
     assert sum(call.cancelled() for call in calls) == 10
     assert connected(1)
     with redis.Redis.from_url(redis_url) as own:
-        assert own.get("{holdfast}:arrivals") == b"40"
+        assert own.get("{standfast}:arrivals") == b"40"
 
 
 async def test_beats_have_a_connection_of_their_own(backend: RedisBackend, connected: Connected) -> None:

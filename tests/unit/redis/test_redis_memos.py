@@ -7,14 +7,14 @@ import pytest
 import redis
 from redis_scene import Open, Servers, calls_of, everything, fill, names_of
 
-from holdfast.core.job import ClaimRef, Progress, Verdict
-from holdfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
-from holdfast.core.states import Move, State
-from holdfast.errors import StoreFullError, ValueNotStoredError
-from holdfast.store.redis.rows import to_progress, write_progress
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
 from servers import RedisServer
+from standfast.core.job import ClaimRef, Progress, Verdict
+from standfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
+from standfast.core.states import Move, State
+from standfast.errors import StoreFullError, ValueNotStoredError
+from standfast.store.redis.rows import to_progress, write_progress
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
 
 EVERY_BYTE = bytes(range(256))
 WAITING = signal_reason("approved")

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.store.protocol import ClaimAnswer, ClaimRequest
-from holdfast.store.redis.passing import AT_ONCE, SHARE, SWEEP_EVERY, Passing
-from holdfast.store.redis.store import RedisStore
-from holdfast.store.times import to_micros
+from standfast.store.protocol import ClaimAnswer, ClaimRequest
+from standfast.store.redis.passing import AT_ONCE, SHARE, SWEEP_EVERY, Passing
+from standfast.store.redis.store import RedisStore
+from standfast.store.times import to_micros
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = ClaimRequest("w", 1, limit=3, look_ahead=timedelta(seconds=10), ahead_limit=5, closed_tasks=("full",))

@@ -11,12 +11,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis_scene import LONG, Connected
 
-from holdfast.store.redis.address import parse_address
-from holdfast.store.redis.connect import Opened, open_connection
-from holdfast.store.redis.pipe import Pipe
-from holdfast.store.redis.pipes import MOST, Pipes
-from holdfast.store.redis.wire import ClosedError, NotSentError, packed
-from holdfast.store.threads import Threads
+from standfast.store.redis.address import parse_address
+from standfast.store.redis.connect import Opened, open_connection
+from standfast.store.redis.pipe import Pipe
+from standfast.store.redis.pipes import MOST, Pipes
+from standfast.store.redis.wire import ClosedError, NotSentError, packed
+from standfast.store.threads import Threads
 
 MUCH = b"x" * 32_000_000
 """More than any network takes at once."""

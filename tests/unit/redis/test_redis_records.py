@@ -11,14 +11,14 @@ import pytest
 import redis
 from redis_scene import LONG, Open, Servers, calls_of, everything, fill, names_of, scripted, until_registered
 
-from holdfast.core.record import FIRES_KEPT, Change, Decision, Fire, Kind
-from holdfast.core.states import State
-from holdfast.errors import JobStateError, StoreFullError
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.redis.existing import refuse_missing_keys
-from holdfast.store.verb import Script, Statement, Tone, follow
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
+from standfast.core.record import FIRES_KEPT, Change, Decision, Fire, Kind
+from standfast.core.states import State
+from standfast.errors import JobStateError, StoreFullError
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.redis.existing import refuse_missing_keys
+from standfast.store.verb import Script, Statement, Tone, follow
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
 
 CRASH_ONLY = 120.0
 """Seconds that only a call which hangs exceeds."""
@@ -37,12 +37,12 @@ def test_what_is_kept_of_a_record(store: Harness, server: redis.Redis) -> None:
     store.change("nightly", due_at=store.clock.now(), fires=(fire,))
     store.change("shop", kind=Kind.RELEASE)
     assert names_of(server) == {
-        "{holdfast}:arrivals",
-        "{holdfast}:records:schedule",
-        "{holdfast}:due:schedule",
-        "{holdfast}:fires:nightly",
-        "{holdfast}:fired",
-        "{holdfast}:records:release",
+        "{standfast}:arrivals",
+        "{standfast}:records:schedule",
+        "{standfast}:due:schedule",
+        "{standfast}:fires:nightly",
+        "{standfast}:fired",
+        "{standfast}:records:release",
     }
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_left_of_what_is_forgotten(store: Harness, server: redis.Redi
     for kind in Kind:
         assert store.change("a", kind=kind, seen=1, body=None)
     assert store.change("b", seen=1, body=None)
-    assert names_of(server) == {"{holdfast}:arrivals"}
+    assert names_of(server) == {"{standfast}:arrivals"}
 
 
 def test_a_refused_change_writes_nothing(store: Harness, server: redis.Redis) -> None:
@@ -276,7 +276,7 @@ async def test_who_waits_hears_of_a_change(
         waited = asyncio.ensure_future(listener.wait(LONG))
         await until_registered(redis_url, tone)
         await backend.arun(store.verbs.change_records([store.new_change("a", **rings)]))
-        assert not server.exists(f"{{holdfast}}:waiting:{tone.value}")  # who waited was called
+        assert not server.exists(f"{{standfast}}:waiting:{tone.value}")  # who waited was called
         assert await waited
     finally:
         listener.close()
@@ -296,9 +296,9 @@ import sys
 from datetime import datetime, timedelta, UTC
 from random import Random
 from uuid import uuid4
-from holdfast.core.job import NewJob
-from holdfast.core.record import Change, Decision, Fire, Kind
-from holdfast.store.redis.backend import RedisBackend
+from standfast.core.job import NewJob
+from standfast.core.record import Change, Decision, Fire, Kind
+from standfast.store.redis.backend import RedisBackend
 
 url, last = sys.argv[1], int(sys.argv[2])
 store, chance, won = RedisBackend(url), Random(uuid4().int), 0

@@ -1,8 +1,8 @@
 """What doctor says where a replica follows the server, and that its remedy works."""
 
-from holdfast.store.examination import Finding, Severity
-from holdfast.store.redis.examine import examine_redis
 from servers import RedisServer, ValkeyServer
+from standfast.store.examination import Finding, Severity
+from standfast.store.redis.examine import examine_redis
 
 
 def replicas(server: RedisServer) -> Finding:

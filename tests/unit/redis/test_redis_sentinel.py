@@ -9,9 +9,9 @@ import pytest
 import redis
 from redis_scene import Open, Servers, scripted, until_answered
 
-from holdfast.errors import StoreError, StoreUnavailableError
 from servers import RedisServer
 from servers.process import give_away
+from standfast.errors import StoreError, StoreUnavailableError
 
 LONG = 60.0
 _CONF = """\
@@ -85,7 +85,7 @@ def test_the_new_master_is_found(redis_server: Servers, open_store: Open) -> Non
         assert asyncio.run(scene()) == [True, False, True, True]
         with replica.connect() as own:
             assert own.role()[0] == b"master"
-            assert int(own.get("{holdfast}:arrivals") or 0) >= 1
+            assert int(own.get("{standfast}:arrivals") or 0) >= 1
 
 
 def test_a_service_that_nobody_watches(redis_server: Servers, open_store: Open) -> None:

@@ -6,10 +6,10 @@ import pytest
 import redis
 from redis_scene import Open, Servers, calls_of, names_of
 
-from holdfast.core.crash import DeathKind
-from holdfast.store.protocol import Turn, Vitals, WorkerInfo
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
+from standfast.core.crash import DeathKind
+from standfast.store.protocol import Turn, Vitals, WorkerInfo
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
 
 
 def _hire(store: Harness, *names: str, lease: float = 15) -> None:
@@ -19,8 +19,8 @@ def _hire(store: Harness, *names: str, lease: float = 15) -> None:
 
 def _bury_as_before(server: redis.Redis, worker: str) -> None:
     """Remove a worker as a release does that knows nothing of turns."""
-    server.hdel("{holdfast}:workers", worker)
-    server.zrem("{holdfast}:leases", worker)
+    server.hdel("{standfast}:workers", worker)
+    server.zrem("{standfast}:leases", worker)
 
 
 def test_a_beat_does_not_grow_with_the_fleet(redis_server: Servers, open_store: Open) -> None:
@@ -52,8 +52,8 @@ def test_who_was_buried_by_an_older_release_does_not_stay(store: Harness, server
     assert [store.beat(name).turns[name] for name in rest] == [
         Turn(place, 2, store.clock.now()) for place in range(2)
     ]
-    assert server.zrange("{holdfast}:peers:*", 0, -1) == [name.encode() for name in rest]
-    assert server.zcard("{holdfast}:polled:*") == 2
+    assert server.zrange("{standfast}:peers:*", 0, -1) == [name.encode() for name in rest]
+    assert server.zcard("{standfast}:polled:*") == 2
 
 
 def test_the_poll_of_one_that_is_gone_is_no_news(store: Harness, server: redis.Redis) -> None:
@@ -70,11 +70,11 @@ def test_the_poll_of_one_that_is_gone_is_no_news(store: Harness, server: redis.R
 def test_a_worker_that_an_older_release_registered(store: Harness, server: redis.Redis) -> None:
     """Its registration says nothing of a round: it is shown, may beat and be buried, and is in nobody's way."""
     _hire(store, "new", "old")
-    registration = server.hget("{holdfast}:workers", "old")
+    registration = server.hget("{standfast}:workers", "old")
     assert registration is not None
     assert registration.endswith(b"*")
-    server.hset("{holdfast}:workers", "old", registration.removesuffix(b"\xa1*"))
-    server.zrem("{holdfast}:peers:*", "old")
+    server.hset("{standfast}:workers", "old", registration.removesuffix(b"\xa1*"))
+    server.zrem("{standfast}:peers:*", "old")
     assert store.beat("new").turns == {"new": Turn(0, 1)}
     assert [worker.info.id for worker in store.run(store.verbs.workers())] == ["new", "old"]
     assert store.beat("old").turns == {"old": Turn(0, 1)}
@@ -103,14 +103,14 @@ def test_how_one_was_that_an_older_release_buried_is_forgotten(store: Harness, s
         store.beat(name, vitals=Vitals())
     _bury_as_before(server, "a")
     _hire(store, "c")
-    assert server.hkeys("{holdfast}:vitals") == [b"b"]
+    assert server.hkeys("{standfast}:vitals") == [b"b"]
     store.bury("b", DeathKind.STOPPED)
-    assert not server.exists("{holdfast}:vitals")
+    assert not server.exists("{standfast}:vitals")
 
 
 def test_vitals_that_cannot_be_read_are_no_news(store: Harness, server: redis.Redis) -> None:
     """Nonsense in the store hides nobody."""
     _hire(store, "a")
-    server.hset("{holdfast}:vitals", "a", b"\xff{")
+    server.hset("{standfast}:vitals", "a", b"\xff{")
     [seen] = store.run(store.verbs.workers())
     assert (seen.info.id, seen.vitals) == ("a", None)

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 import redis
 
-from holdfast.core.crash import DeathKind
-from holdfast.core.states import State
-from holdfast.errors import SchemaError
-from holdfast.store.protocol import WorkerInfo
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.redis.versions import FORMAT
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.conformance.harness import Harness
+from standfast.core.crash import DeathKind
+from standfast.core.states import State
+from standfast.errors import SchemaError
+from standfast.store.protocol import WorkerInfo
+from standfast.store.redis.backend import RedisBackend
+from standfast.store.redis.versions import FORMAT
+from standfast.testing.clock import FakeClock
+from standfast.testing.conformance.harness import Harness
 
 
 def _harness(url: str) -> Harness:
@@ -26,8 +26,8 @@ def test_another_format_is_refused(redis_url: str) -> None:
     backend.run(backend.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=15))))
     backend.close()
     with redis.Redis.from_url(redis_url) as own:
-        assert own.get("{holdfast}:format") == str(FORMAT).encode()
-        own.set("{holdfast}:format", FORMAT + 1)
+        assert own.get("{standfast}:format") == str(FORMAT).encode()
+        own.set("{standfast}:format", FORMAT + 1)
     later = RedisBackend(redis_url)
     with pytest.raises(SchemaError, match=rf"format {FORMAT + 1}, and this release knows {FORMAT}: use the same"):
         later.run(later.verbs.count())
@@ -39,9 +39,9 @@ def test_a_newer_format_stays(redis_url: str) -> None:
     backend = RedisBackend(redis_url)
     backend.run(backend.verbs.register(WorkerInfo("first", "s", "host", 1, timedelta(seconds=15))))
     with redis.Redis.from_url(redis_url) as own:
-        own.set("{holdfast}:format", FORMAT + 1)
+        own.set("{standfast}:format", FORMAT + 1)
         backend.run(backend.verbs.register(WorkerInfo("second", "s", "host", 1, timedelta(seconds=15))))
-        assert own.get("{holdfast}:format") == str(FORMAT + 1).encode()
+        assert own.get("{standfast}:format") == str(FORMAT + 1).encode()
     backend.close()
 
 
@@ -51,12 +51,12 @@ def test_jobs_of_the_format_before_go_on(redis_url: str) -> None:
     placed = harness.place(State.RUNNING)
     harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}))
     with redis.Redis.from_url(redis_url) as own:
-        assert own.smembers("{holdfast}:lanes:default") == {b"1:0"}
-        assert own.hget(f"{{holdfast}}:life:{placed.job_id}", "o") == b"1"
-        own.set("{holdfast}:format", FORMAT - 1)
+        assert own.smembers("{standfast}:lanes:default") == {b"1:0"}
+        assert own.hget(f"{{standfast}}:life:{placed.job_id}", "o") == b"1"
+        own.set("{standfast}:format", FORMAT - 1)
         harness.backend.close()
         harness.backend = RedisBackend(redis_url, clock=harness.clock)
         assert harness.job(placed.job_id).group == 1
         assert harness.claimed_ids(harness.register(), group=1) == [placed.job_id]
-        assert own.get("{holdfast}:format") == str(FORMAT).encode()
+        assert own.get("{standfast}:format") == str(FORMAT).encode()
     harness.backend.close()

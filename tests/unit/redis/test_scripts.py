@@ -9,16 +9,16 @@ import pytest
 import redis
 from redis_scene import Open, everything, names_of, scripted
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
-from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
-from holdfast.errors import KeyTakenError, ValueNotStoredError
-from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
-from holdfast.store.verb import Script, Statement, follow
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
-from holdfast.testing.conformance.agreeing import History
-from holdfast.testing.conformance.harness import TASK
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
+from standfast.core.states import ENDINGS, RETURNS, Move, Reason, State
+from standfast.errors import KeyTakenError, ValueNotStoredError
+from standfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
+from standfast.store.verb import Script, Statement, follow
+from standfast.testing import FakeClock
+from standfast.testing.conformance import Harness
+from standfast.testing.conformance.agreeing import History
+from standfast.testing.conformance.harness import TASK
 
 EVERY_BYTE = bytes(range(256))
 MANY = 5000
@@ -47,7 +47,7 @@ def test_jobs_that_are_known_already(store: Harness, server: redis.Redis, known:
     before = everything(server)
     store.run(store.verbs.enqueue(jobs[:known]))
     after = everything(server)
-    assert {name for name in before | after if before.get(name) != after.get(name)} == {"{holdfast}:arrivals"}
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {"{standfast}:arrivals"}
     store.run(store.verbs.enqueue(jobs))
     assert store.claimed_ids(store.register()) == [job.id for job in jobs]
 
@@ -206,7 +206,7 @@ def test_every_key_has_the_tag_of_its_namespace(redis_url: str, open_store: Open
     for _ in range(150):
         history.step()
         history.compare()
-    assert {name[: name.find("}") + 1] for name in names_of(server)} == {"{holdfast}", "{holdfast:shop}"}
+    assert {name[: name.find("}") + 1] for name in names_of(server)} == {"{standfast}", "{standfast:shop}"}
 
 
 def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis.Redis) -> None:
@@ -241,7 +241,7 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
     store.beat(last)
     for name in (worker, last):
         store.run(store.verbs.bury(name, Death(DeathKind.STOPPED)))
-    assert {name.removeprefix("{holdfast}:") for name in names_of(server)} == {
+    assert {name.removeprefix("{standfast}:") for name in names_of(server)} == {
         "arrivals",
         "buried",
         "epoch:result",
@@ -293,9 +293,9 @@ def test_claims_do_not_wait_for_what_was_taken_away_by_hand(store: Harness, serv
     """A job whose key is gone is passed over, and those beside it are given and can end."""
     gone, there = store.enqueue(), store.enqueue()
     held, worker = store.enqueue(), store.register()
-    server.delete(f"{{holdfast}}:job:{gone}")
+    server.delete(f"{{standfast}}:job:{gone}")
     assert store.claimed_ids(worker) == [there, held]
-    server.delete(f"{{holdfast}}:job:{held}")
+    server.delete(f"{{standfast}}:job:{held}")
     assert store.finish(worker, ClaimRef(held, 1), Move.RETRY) is Verdict.STALE
     assert store.run(store.verbs.claim(ClaimRequest(worker, 9, 1))).jobs == ()
     assert store.bury(worker, DeathKind.STOPPED) == (ClaimRef(there, 1),)

@@ -5,16 +5,16 @@ from typing import Any
 from uuid import uuid4
 
 from figures_stage import Stage
-from holdfast import State
-from holdfast.awaiting import run_at_once
-from holdfast.core.job import Ending, Failure, NewJob
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move
-from holdfast.ids import new_job_id
-from holdfast.report import gather_report
-from holdfast.report.model import Report
-from holdfast.store.errand import run_errand
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast import State
+from standfast.awaiting import run_at_once
+from standfast.core.job import Ending, Failure, NewJob
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move
+from standfast.ids import new_job_id
+from standfast.report import gather_report
+from standfast.report.model import Report
+from standfast.store.errand import run_errand
+from standfast.store.protocol import ClaimRequest, WorkerInfo
 
 LEASE = timedelta(days=9)
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from holdfast.core.alert import NoticeKind, Severity
-from holdfast.core.objective import Objective
-from holdfast.objectives.standing import Standing
-from holdfast.report.model import (
+from standfast.core.alert import NoticeKind, Severity
+from standfast.core.objective import Objective
+from standfast.objectives.standing import Standing
+from standfast.report.model import (
     AlertLine,
     DeathLine,
     Deliveries,

@@ -4,10 +4,10 @@ import pytest
 from report_page import Page
 from report_stage import FULL, QUIET, worst_with
 
-from holdfast.report.brief import LONGEST_HTML, LONGEST_TEXT
-from holdfast.report.sending import notice_of
-from holdfast.report.tables import tables_of
-from holdfast.report.text import as_text
+from standfast.report.brief import LONGEST_HTML, LONGEST_TEXT
+from standfast.report.sending import notice_of
+from standfast.report.tables import tables_of
+from standfast.report.text import as_text
 
 WORST = worst_with("x" * 300)
 
@@ -29,14 +29,14 @@ def test_the_worst_day_is_sent_in_part():
     assert "195 more alerts  " in text
     assert "95 more queues  " in text
     parts = {part.splitlines()[0]: part.splitlines()[1:] for part in text.split("\n\n")}
-    assert parts["What died, and why"][-1] == "  195 more: `holdfast report` shows them."
+    assert parts["What died, and why"][-1] == "  195 more: `standfast report` shows them."
     assert parts["Alerts that were told"][-1].startswith(
-        "  995 more: `holdfast report` shows them. 12 deliveries arrived"
+        "  995 more: `standfast report` shows them. 12 deliveries arrived"
     )
     *tasks, total, more = parts["What ran"][1:]
     assert [line.split()[0] for line in tasks] == ["0", "1", "2", "3", "4"]
     assert total.split()[:3] == ["all", "1,301", "1,201"]
-    assert more == "  495 more: `holdfast report` shows them."
+    assert more == "  495 more: `standfast report` shows them."
 
 
 def test_an_objective_that_is_broken_is_among_those_that_are_sent():
@@ -59,7 +59,7 @@ def test_the_mail_says_what_the_text_says(report):
     page = Page(notice.html)
     assert page.links == []
     assert {"script", "style", "link", "img"}.isdisjoint(page.tags)
-    more = "more: `holdfast report` shows them."
+    more = "more: `standfast report` shows them."
     assert notice.html.count(more) == notice.text.count(more)
 
 

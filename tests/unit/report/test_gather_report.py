@@ -6,18 +6,18 @@ import msgspec
 import pytest
 from happening import Happening
 
-from holdfast import Holdfast
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Catalogue
-from holdfast.core.alert import Notice, NoticeKind, Severity
-from holdfast.core.incident import Incident, Trouble
-from holdfast.core.objective import Objective
-from holdfast.core.record import Decision, Fire, FireCause, Kind
-from holdfast.core.states import Move
-from holdfast.errors import ConfigurationError
-from holdfast.incidents.book import write_incident
-from holdfast.report import make_report
-from holdfast.store.errand import run_errand
+from standfast import Standfast
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Catalogue
+from standfast.core.alert import Notice, NoticeKind, Severity
+from standfast.core.incident import Incident, Trouble
+from standfast.core.objective import Objective
+from standfast.core.record import Decision, Fire, FireCause, Kind
+from standfast.core.states import Move
+from standfast.errors import ConfigurationError
+from standfast.incidents.book import write_incident
+from standfast.report import make_report
+from standfast.store.errand import run_errand
 
 HOUR = 3600
 
@@ -62,8 +62,8 @@ def test_arguments_are_in_no_report(stage):
 
 def test_more_dead_jobs_than_are_looked_at(stage, monkeypatch):
     """It is said that some were not."""
-    monkeypatch.setattr("holdfast.report.gathering.MOST_DEAD", 2)
-    monkeypatch.setattr("holdfast.report.gathering._PAGE", 1)
+    monkeypatch.setattr("standfast.report.gathering.MOST_DEAD", 2)
+    monkeypatch.setattr("standfast.report.gathering._PAGE", 1)
     for _ in range(3):
         stage.die("refused")
     report = stage.report(hours=1)
@@ -73,7 +73,7 @@ def test_more_dead_jobs_than_are_looked_at(stage, monkeypatch):
 
 def test_more_errors_than_anybody_reads(stage, monkeypatch):
     """The most frequent have a line, and it is said that there are others."""
-    monkeypatch.setattr("holdfast.report.gathering.MOST_SHAPES", 1)
+    monkeypatch.setattr("standfast.report.gathering.MOST_SHAPES", 1)
     for error in ("refused", "no such month", "no such month"):
         stage.die(error)
     report = stage.report(hours=1)
@@ -159,4 +159,4 @@ def test_what_was_told(stage):
 def test_a_span_that_cannot_be(since):
     """It is refused before anything is read."""
     with pytest.raises(ConfigurationError, match="since must be a timedelta or seconds"):
-        make_report(Holdfast("memory://"), since)
+        make_report(Standfast("memory://"), since)

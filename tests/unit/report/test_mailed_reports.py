@@ -9,12 +9,12 @@ from report_stage import EVIL, FULL, worst_with
 from test_send_reports import EVENING, deliveries
 
 from alert_receivers import mail_server
-from holdfast import AppriseChannel, CommandChannel, Holdfast
-from holdfast.alerts.channels.apprise import takes_html
-from holdfast.alerts.delivery import ARGUMENTS, send
-from holdfast.report import schedule_report
-from holdfast.report.sending import notice_of
-from holdfast.testing import HoldfastKit
+from standfast import AppriseChannel, CommandChannel, Standfast
+from standfast.alerts.channels.apprise import takes_html
+from standfast.alerts.delivery import ARGUMENTS, send
+from standfast.report import schedule_report
+from standfast.report.sending import notice_of
+from standfast.testing import StandfastKit
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def part(letter, kind):
 
 def report_of_a_morning(channel):
     """Let a report go through a channel in the morning, and return the notice."""
-    app = Holdfast("memory://", name="shop")
+    app = Standfast("memory://", name="shop")
     app.alerts(channels=[channel], dashboard_url="https://shop.example/jobs")
 
     @app.task(max_attempts=1)
@@ -38,7 +38,7 @@ def report_of_a_morning(channel):
         raise ConnectionRefusedError("no <box>")
 
     schedule_report(app, "0 7 * * *", tz="Asia/Taipei", channel=channel.name)
-    with HoldfastKit(app, start=EVENING) as kit:
+    with StandfastKit(app, start=EVENING) as kit:
         pack.enqueue()
         kit.live(timedelta(minutes=31))
         [job] = deliveries(app)

@@ -1,23 +1,23 @@
-"""A report says what is wrong at the moment, and of what Holdfast runs itself only whether people were reached."""
+"""A report says what is wrong at the moment, and of what Standfast runs itself only whether people were reached."""
 
 from datetime import timedelta
 
 import msgspec
 from happening import LEASE, Happening
 
-from holdfast.alerts.delivery import DELIVER, QUEUE
-from holdfast.alerts.seeing import NAME
-from holdfast.alerts.standing import Board
-from holdfast.core.alert import Alert, AlertState, Check, Example, Severity
-from holdfast.core.job import NewJob
-from holdfast.core.provenance import CHANNEL_KEY
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.ids import new_job_id
-from holdfast.report.model import Present
-from holdfast.report.own import REPORT
-from holdfast.schedule.closing import About, ClosedHours
-from holdfast.schedule.window import Window
+from standfast.alerts.delivery import DELIVER, QUEUE
+from standfast.alerts.seeing import NAME
+from standfast.alerts.standing import Board
+from standfast.core.alert import Alert, AlertState, Check, Example, Severity
+from standfast.core.job import NewJob
+from standfast.core.provenance import CHANNEL_KEY
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.ids import new_job_id
+from standfast.report.model import Present
+from standfast.report.own import REPORT
+from standfast.schedule.closing import About, ClosedHours
+from standfast.schedule.window import Window
 
 MINUTES = 60
 

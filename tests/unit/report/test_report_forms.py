@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from report_page import Page
 from report_stage import EVIL, FULL, JOB, LONG_SAYS, QUIET, WRONG
 
-from holdfast.errors import ConfigurationError
-from holdfast.report.model import Deliveries, Present
-from holdfast.report.page import as_page
-from holdfast.report.tables import headline, tables_of
-from holdfast.report.text import as_text
-from holdfast.report.workbook import as_workbook
-from holdfast.schedule.zones import find_zone
+from standfast.errors import ConfigurationError
+from standfast.report.model import Deliveries, Present
+from standfast.report.page import as_page
+from standfast.report.tables import headline, tables_of
+from standfast.report.text import as_text
+from standfast.report.workbook import as_workbook
+from standfast.schedule.zones import find_zone
 
 TAIPEI = timezone(timedelta(hours=8), "CST")
 NEW_YORK = timezone(timedelta(hours=-5), "EST")
@@ -130,8 +130,8 @@ def test_more_is_wrong_than_anybody_reads():
     report = replace(QUIET, now=Present(workers=1, alerts=WRONG.alerts * 40, queues=WRONG.queues * 51))
     rows = tables_of(report)[0].rows
     assert len(rows) == 102
-    assert (rows[50][0], rows[50][-1]) == ("30 more alerts", "`holdfast alerts list` shows them")
-    assert (rows[101][0], rows[101][-1]) == ("1 more queues", "`holdfast doctor` shows them")
+    assert (rows[50][0], rows[50][-1]) == ("30 more alerts", "`standfast alerts list` shows them")
+    assert (rows[101][0], rows[101][-1]) == ("1 more queues", "`standfast doctor` shows them")
     assert "80 alerts fire (40 not told yet), 51 queues wait" in headline(report)
 
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import CommandChannel, Holdfast, State
-from holdfast.alerts.delivery import ARGUMENTS, DELIVER
-from holdfast.core.alert import NoticeKind
-from holdfast.errors import ConfigurationError
-from holdfast.report import schedule_report
-from holdfast.report.own import REPORT
-from holdfast.store.protocol import JobFilter
-from holdfast.testing import HoldfastKit
+from standfast import CommandChannel, Standfast, State
+from standfast.alerts.delivery import ARGUMENTS, DELIVER
+from standfast.core.alert import NoticeKind
+from standfast.errors import ConfigurationError
+from standfast.report import schedule_report
+from standfast.report.own import REPORT
+from standfast.store.protocol import JobFilter
+from standfast.testing import StandfastKit
 
 EVENING = datetime(2026, 3, 4, 22, 30, tzinfo=UTC)
 """In Taipei it is 06:30."""
@@ -23,7 +23,7 @@ WELL = "2026-03-05 07:00 (Asia/Taipei)\nNothing is wrong now. 0 jobs completed, 
 @pytest.fixture
 def app(tmp_path):
     """Give an app whose channel is a program that writes down what it is told."""
-    app = Holdfast("memory://", name="shop")
+    app = Standfast("memory://", name="shop")
     write = f"cat >> {tmp_path}/sent"
     app.alerts(channels=[CommandChannel(name="ops", command=("/bin/sh", "-c", write))])
 
@@ -40,7 +40,7 @@ def deliveries(app):
 
 def test_each_morning_one_is_sent(app, tmp_path):
     """As a delivery, which is a durable job, with the text of the report and the times of the zone."""
-    with HoldfastKit(app, start=EVENING) as kit:
+    with StandfastKit(app, start=EVENING) as kit:
         kit.live(timedelta(minutes=29))
         assert deliveries(app) == ()
         kit.live(timedelta(minutes=2))
@@ -66,7 +66,7 @@ def test_it_is_gathered_in_a_thread(app):
 
 def test_a_report_that_runs_twice_is_sent_once(app, tmp_path):
     """A worker that dies after it had ordered the delivery does no harm."""
-    with HoldfastKit(app, start=EVENING) as kit:
+    with StandfastKit(app, start=EVENING) as kit:
         with kit.crash_after("ordered"):
             kit.live(timedelta(minutes=31))
         kit.live(timedelta(hours=1))
@@ -79,7 +79,7 @@ def test_a_report_that_runs_twice_is_sent_once(app, tmp_path):
 
 def test_two_reports_need_two_names(app):
     """One task serves both."""
-    with pytest.raises(ConfigurationError, match=r"holdfast\.report"):
+    with pytest.raises(ConfigurationError, match=r"standfast\.report"):
         schedule_report(app, "0 8 * * 1", channel="ops", since=timedelta(days=7))
     schedule_report(app, "0 8 * * 1", channel="ops", since=timedelta(days=7), name="weekly-report")
     assert {each.name for each in app.declarations} == {REPORT, "weekly-report"}
@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_refused(how, words):
     """At once, where it is declared."""
     said = {"expression": "0 7 * * *", "channel": "ops", **how}
     with pytest.raises(ConfigurationError) as refused:
-        schedule_report(Holdfast("memory://"), said.pop("expression"), **said)
+        schedule_report(Standfast("memory://"), said.pop("expression"), **said)
     assert words in str(refused.value)
 
 
@@ -109,7 +109,7 @@ def test_a_channel_that_does_not_exist_is_refused_as_soon_as_that_is_known(app):
     """Code says once which channels there are: before the report, after it, or never, and then workers ask."""
     with pytest.raises(ConfigurationError, match=r"report 'weekly' tells channel 'opps', .*did you mean ops\?"):
         schedule_report(app, "0 8 * * 1", channel="opps", name="weekly")
-    other = Holdfast("memory://")
+    other = Standfast("memory://")
     schedule_report(other, "0 8 * * 1", channel="ops")
     with pytest.raises(ConfigurationError, match="'ops', which does not exist; no channel is declared"):
         _ = other.watching
@@ -118,9 +118,9 @@ def test_a_channel_that_does_not_exist_is_refused_as_soon_as_that_is_known(app):
 
 
 def test_the_channel_may_be_one_of_the_settings_file(tmp_path, monkeypatch):
-    (tmp_path / "holdfast.toml").write_text("[alerts.channels.desk]\nkind = 'command'\ncommand = ['true']\n")
+    (tmp_path / "standfast.toml").write_text("[alerts.channels.desk]\nkind = 'command'\ncommand = ['true']\n")
     monkeypatch.chdir(tmp_path)
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.alerts()
     schedule_report(app, "0 8 * * 1", channel="desk")
     assert [channel.name for channel in app.watching.channels] == ["desk"]

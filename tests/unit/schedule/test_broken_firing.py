@@ -4,17 +4,17 @@ import asyncio
 from datetime import timedelta
 from random import Random
 
-from holdfast import Every
-from holdfast.events import Events
-from holdfast.schedule import errands
-from holdfast.schedule.plan import Template
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, Turn
-from holdfast.supervisor.firing import Firing
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast import Every
+from standfast.events import Events
+from standfast.schedule import errands
+from standfast.schedule.plan import Template
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import BeatAnswer, Turn
+from standfast.supervisor.firing import Firing
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
 
 
 def test_one_schedule_after_the_other_is_fired_on_the_moment() -> None:

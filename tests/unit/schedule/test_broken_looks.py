@@ -4,18 +4,18 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast import Cron, Every
-from holdfast.core.record import Change, Kind, Record
-from holdfast.errors import (
+from schedule_stage import JOB, NAME, NOON, Stage
+from standfast import Cron, Every
+from standfast.core.record import Change, Kind, Record
+from standfast.errors import (
     ScheduleNotFoundError,
     ScheduleUnreadableError,
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from holdfast.schedule import due
-from holdfast.schedule.deciding import decide
-from holdfast.schedule.plan import Plan, Schedule, encode_plan, read_schedule
-from schedule_stage import JOB, NAME, NOON, Stage
+from standfast.schedule import due
+from standfast.schedule.deciding import decide
+from standfast.schedule.plan import Plan, Schedule, encode_plan, read_schedule
 
 
 @pytest.mark.parametrize("body", ["Mars/Base", "99 2 * * *", "\udcff"])

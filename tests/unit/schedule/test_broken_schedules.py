@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Every
-from holdfast.core.job import Ending
-from holdfast.core.record import Decision
-from holdfast.core.states import Move, State
-from holdfast.errors import ConfigurationError
-from holdfast.schedule.deciding import COUNTED, MOST_RUNS
-from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
-from holdfast.store.errand import run_errand
 from schedule_stage import JOB, NAME, NOON, WORKER, Stage
+from standfast import Every
+from standfast.core.job import Ending
+from standfast.core.record import Decision
+from standfast.core.states import Move, State
+from standfast.errors import ConfigurationError
+from standfast.schedule.deciding import COUNTED, MOST_RUNS
+from standfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
+from standfast.store.errand import run_errand
 
 
 def test_a_resumed_schedule_still_minds_what_is_running() -> None:

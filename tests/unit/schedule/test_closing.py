@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.schedule.closing import About, ClosedHours, Closing, closing_from, declare_hours
-from holdfast.schedule.window import Window
+from standfast.errors import ConfigurationError
+from standfast.schedule.closing import About, ClosedHours, Closing, closing_from, declare_hours
+from standfast.schedule.window import Window
 
 NEW_YORK = "America/New_York"
 NIGHT = Window("03:00", "03:15", notice=60)

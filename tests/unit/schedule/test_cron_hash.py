@@ -6,9 +6,9 @@ from itertools import islice, pairwise
 
 import pytest
 
-from holdfast import Cron
-from holdfast.errors import ConfigurationError
-from holdfast.schedule.rules import Ground
+from standfast import Cron
+from standfast.errors import ConfigurationError
+from standfast.schedule.rules import Ground
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Cron
-from holdfast.schedule.rules import Ground
+from standfast import Cron
+from standfast.schedule.rules import Ground
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 GROUND = Ground("test", NEW_YEAR)

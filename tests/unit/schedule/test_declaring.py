@@ -6,22 +6,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alert_rounds import Stage
-from holdfast import Cron, Every, Holdfast
-from holdfast.child.declared import bring_in_declared
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.states import State
-from holdfast.errors import ConfigurationError
-from holdfast.events import Event, ScheduleShared
-from holdfast.schedule import due, errands
-from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
-from holdfast.schedule.plan import Schedule, Template
-from holdfast.schedule.schedules import Schedules
-from holdfast.store.errand import Errand, run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import WorkerInfo
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.conformance import Harness
-from holdfast.watch.telling import sentence
+from standfast import Cron, Every, Standfast
+from standfast.child.declared import bring_in_declared
+from standfast.core.crash import Death, DeathKind
+from standfast.core.states import State
+from standfast.errors import ConfigurationError
+from standfast.events import Event, ScheduleShared
+from standfast.schedule import due, errands
+from standfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
+from standfast.schedule.plan import Schedule, Template
+from standfast.schedule.schedules import Schedules
+from standfast.store.errand import Errand, run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import WorkerInfo
+from standfast.testing.clock import FakeClock
+from standfast.testing.conformance import Harness
+from standfast.watch.telling import sentence
 
 AHEAD = timedelta(seconds=10)
 HOURLY = Every(3600, anchored=True, overlap="allow")
@@ -230,7 +230,7 @@ async def test_people_are_alerted_of_schedules_that_were_retired_while_their_wor
     shop.register("w2", "p2")
     heard: list[Event] = []
     for _ in range(2):
-        app = Holdfast("memory://", name="shop", release="2", clock=shop.clock)
+        app = Standfast("memory://", name="shop", release="2", clock=shop.clock)
         app.task(name="nightly", schedule=HOURLY)(lambda: None)
         app.events.subscribe(heard.append)
         worker = Starting("w2", shop.clock.now)
@@ -239,7 +239,7 @@ async def test_people_are_alerted_of_schedules_that_were_retired_while_their_wor
     assert shared == [ScheduleShared(name, "shop", "1", retired_by="2") for name in ("count", "weekly")]
     assert sentence(shared[0]).endswith(
         "count was retired by release 2 of shop, which does not declare it, while workers of release 1 live that"
-        " do: it fires no more. If they are another service, give each a name of its own: Holdfast(…, name=…)"
+        " do: it fires no more. If they are another service, give each a name of its own: Standfast(…, name=…)"
     )
     stage.round()
     [alert] = stage.board().firing
@@ -324,7 +324,7 @@ def test_a_release_without_a_name_is_known_by_its_schedules() -> None:
 
 
 def test_declared_with_a_task() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(queue="night", schedule=Cron("0 2 * * *"))
     def tidy(days: int = 7) -> None: ...
@@ -335,7 +335,7 @@ def test_declared_with_a_task() -> None:
 
 
 def test_declared_with_arguments_and_options() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def report(region: str, *, days: int = 1) -> None: ...
@@ -349,7 +349,7 @@ def test_declared_with_arguments_and_options() -> None:
 
 
 def test_a_task_that_needs_arguments_is_told_how() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     with pytest.raises(ConfigurationError, match=r"cannot run without.*app\.schedule\('report'"):
 
         @app.task(schedule=Every(60))
@@ -370,7 +370,7 @@ def test_a_task_that_needs_arguments_is_told_how() -> None:
     ],
 )
 def test_bad_declarations(name: str, rule: object, options: dict[str, object], words: str) -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def tidy() -> None: ...
@@ -381,7 +381,7 @@ def test_bad_declarations(name: str, rule: object, options: dict[str, object], w
 
 
 def test_two_of_one_name() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(schedule=Every(60))
     def tidy() -> None: ...

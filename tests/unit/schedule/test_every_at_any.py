@@ -5,10 +5,10 @@ from itertools import islice
 
 import pytest
 
-from holdfast import AnyOf, At, Cron, Every
-from holdfast.clock import LATEST
-from holdfast.errors import ConfigurationError
-from holdfast.schedule.rules import Ground, Rule
+from standfast import AnyOf, At, Cron, Every
+from standfast.clock import LATEST
+from standfast.errors import ConfigurationError
+from standfast.schedule.rules import Ground, Rule
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 GROUND = Ground("test", NEW_YEAR + timedelta(minutes=7))

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import AnyOf, At, Calendar, Cron, Every, Window
-from holdfast.schedule.outlook import Standing, coming, next_fire, standing_of, zone_of
-from holdfast.schedule.plan import Plan, Run, Schedule, Template
+from standfast import AnyOf, At, Calendar, Cron, Every, Window
+from standfast.schedule.outlook import Standing, coming, next_fire, standing_of, zone_of
+from standfast.schedule.plan import Plan, Run, Schedule, Template
 
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

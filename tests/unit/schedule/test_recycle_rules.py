@@ -2,26 +2,26 @@
 
 import pytest
 
-from holdfast import Cron, Holdfast, Window
-from holdfast.errors import ConfigurationError
-from holdfast.schedule.recycle import RecycleRules
+from standfast import Cron, Standfast, Window
+from standfast.errors import ConfigurationError
+from standfast.schedule.recycle import RecycleRules
 
 NIGHT = Cron("0 3 * * *")
 DAY = Window("08:00", "20:00")
 
 
 @pytest.fixture
-def app() -> Holdfast:
-    return Holdfast("memory://")
+def app() -> Standfast:
+    return Standfast("memory://")
 
 
-def test_what_is_declared(app: Holdfast) -> None:
+def test_what_is_declared(app: Standfast) -> None:
     assert app.recycle_rules == RecycleRules()
     app.recycle(at=NIGHT, never=DAY)
     assert app.recycle_rules == RecycleRules(NIGHT, (DAY,))
 
 
-def test_several_windows(app: Holdfast) -> None:
+def test_several_windows(app: Standfast) -> None:
     app.recycle(never=[DAY, Window("22:00", "23:00")])
     assert app.recycle_rules == RecycleRules(None, (DAY, Window("22:00", "23:00")))
 
@@ -36,13 +36,13 @@ def test_several_windows(app: Holdfast) -> None:
         ({"when": NIGHT}, "when"),
     ],
 )
-def test_what_is_refused(app: Holdfast, given, words) -> None:
+def test_what_is_refused(app: Standfast, given, words) -> None:
     with pytest.raises(ConfigurationError) as caught:
         app.recycle(**given)
     assert words in str(caught.value)
 
 
-def test_twice_is_once_too_often(app: Holdfast) -> None:
+def test_twice_is_once_too_often(app: Standfast) -> None:
     app.recycle(at=NIGHT)
     with pytest.raises(ConfigurationError, match="called twice"):
         app.recycle(never=DAY)

@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from holdfast import At, Calendar, Cron, Every, Window
-from holdfast.dashboard.texts import texts_in
-from holdfast.dashboard.web.saying import Saying
-from holdfast.schedule.words import describe
+from standfast import At, Calendar, Cron, Every, Window
+from standfast.dashboard.texts import texts_in
+from standfast.dashboard.web.saying import Saying
+from standfast.schedule.words import describe
 
 TAIPEI = {"tz": "Asia/Taipei"}
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

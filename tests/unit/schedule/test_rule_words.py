@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from holdfast import At, Calendar, Cron, Every, Window
-from holdfast.errors import ConfigurationError
-from holdfast.phrases import Phrase
-from holdfast.schedule.rules import Ground
-from holdfast.schedule.words import Upcoming, describe, upcoming
+from standfast import At, Calendar, Cron, Every, Window
+from standfast.errors import ConfigurationError
+from standfast.phrases import Phrase
+from standfast.schedule.rules import Ground
+from standfast.schedule.words import Upcoming, describe, upcoming
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 GROUND = Ground("nightly", NEW_YEAR)

@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 
-from holdfast import Calendar, Cron, Every, Window
-from holdfast.errors import ConfigurationError
-from holdfast.phrases import Phrase
-from holdfast.schedule.rules import Ground
+from standfast import Calendar, Cron, Every, Window
+from standfast.errors import ConfigurationError
+from standfast.phrases import Phrase
+from standfast.schedule.rules import Ground
 
 NIGHTLY = Window("03:00", "03:15", tz="Asia/Taipei")
 WEEKEND = Window("00:00", "24:00", days=("sat", "sun"))

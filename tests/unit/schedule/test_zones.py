@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Cron
-from holdfast.errors import ConfigurationError
-from holdfast.schedule.zones import change_between, find_zone, first_instant, last_instant, offset_at
+from standfast import Cron
+from standfast.errors import ConfigurationError
+from standfast.schedule.zones import change_between, find_zone, first_instant, last_instant, offset_at
 
 NEW_YORK = find_zone("America/New_York")
 

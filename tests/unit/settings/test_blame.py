@@ -6,19 +6,19 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.child.loading import load_app
-from holdfast.errors import ConfigurationError
+from standfast.child.loading import load_app
+from standfast.errors import ConfigurationError
 
 
 @pytest.fixture
 def refusal(tmp_path, monkeypatch):
     """Give a way to import an app beside a settings file, and to hear why it is refused."""
 
-    def load(file: str, code: str = "Holdfast()") -> tuple[str, str]:
+    def load(file: str, code: str = "Standfast()") -> tuple[str, str]:
         monkeypatch.setattr(sys, "path", [*sys.path])
         name = f"shop_{uuid4().hex}"
-        (tmp_path / "holdfast.toml").write_text(file)
-        (tmp_path / f"{name}.py").write_text(f"from holdfast import Holdfast\napp = {code}\n")
+        (tmp_path / "standfast.toml").write_text(file)
+        (tmp_path / f"{name}.py").write_text(f"from standfast import Standfast\napp = {code}\n")
         importlib.invalidate_caches()
         with pytest.raises(ConfigurationError) as refused:
             load_app(f"{name}:app", str(tmp_path))
@@ -30,31 +30,31 @@ def refusal(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("leas = 3\n", "unknown setting leas (from holdfast.toml); did you mean lease?"),
+        ("leas = 3\n", "unknown setting leas (from standfast.toml); did you mean lease?"),
         (
             "[alerts]\nenbled = false\n",
-            "[alerts] has no option 'enbled'; did you mean enabled? (from holdfast.toml)",
+            "[alerts] has no option 'enbled'; did you mean enabled? (from standfast.toml)",
         ),
         ('[alerts.channels.ops]\nkind = "fax"\n', "channel 'ops': no channel is of kind 'fax'; "),
         ("[objectives.mail]\ntarget = 7\n", "objective 'mail': target must be a share between 0 and 1"),
         ('[alerts]\nquiet_hours = [{ start = "25:00", end = "07:00" }]\n', "quiet_hours: the start of a window "),
-        ('[alerts]\ndashboard_url = "gopher:x"\n', "dashboard_url (from holdfast.toml) must look like "),
+        ('[alerts]\ndashboard_url = "gopher:x"\n', "dashboard_url (from standfast.toml) must look like "),
     ],
 )
 def test_a_mistake_in_the_file_is_told_as_it_is(refusal, file, words):
     """The module is all right, and is not spoken of."""
     name, told = refusal(file)
     assert told.startswith(words)
-    assert "holdfast.toml" in told
+    assert "standfast.toml" in told
     assert name not in told
 
 
 def test_so_is_one_in_a_variable(refusal, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_LEASE", "x")
-    assert refusal("")[1].startswith("lease=x (from HOLDFAST_LEASE): must be ")
+    monkeypatch.setenv("STANDFAST_LEASE", "x")
+    assert refusal("")[1].startswith("lease=x (from STANDFAST_LEASE): must be ")
 
 
-@pytest.mark.parametrize("code", ["Holdfast(lease=-1)", "Holdfast(lease=1, beat=1)"])
+@pytest.mark.parametrize("code", ["Standfast(lease=-1)", "Standfast(lease=1, beat=1)"])
 def test_a_mistake_in_the_code_is_told_with_its_line(refusal, code):
     """Also if the file has one, too."""
     for file in ("", "leas = 3\n"):

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import ConfigurationError
-from holdfast.settings import DEFAULT_URL, URL_VARIABLE, Settings, load_settings, read_settings
-from holdfast.settings.loading import _warn_once
-from holdfast.settings.rules import RULES
+from standfast import Standfast
+from standfast.errors import ConfigurationError
+from standfast.settings import DEFAULT_URL, URL_VARIABLE, Settings, load_settings, read_settings
+from standfast.settings.loading import _warn_once
+from standfast.settings.rules import RULES
 
 
 def problems_of(environment=None, **given):
@@ -81,7 +81,7 @@ class TestValues:
             "background_limit": 30,
             "background_when_full": "reject",
         }
-        app = Holdfast(**given)
+        app = Standfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60, "recycle_memory": 70_000_000}
         assert set(app.settings_from.values()) == {"the code"}
         assert app.settings_from.keys() == RULES.keys()
@@ -97,8 +97,8 @@ class TestValues:
     def test_none_is_a_value_where_the_default_is_another(self) -> None:
         """`max_wait=None` lets jobs wait for ever; to leave it out does not."""
         assert load_settings({}, max_wait=None).max_wait is None
-        assert Holdfast("memory://", max_wait=None).settings.max_wait is None
-        assert Holdfast("memory://").settings.max_wait == 300
+        assert Standfast("memory://", max_wait=None).settings.max_wait is None
+        assert Standfast("memory://").settings.max_wait == 300
 
     @pytest.mark.parametrize(("lease", "margin"), [(15, 1), (5, 0.5), (100, 1)])
     def test_margin_is_a_tenth_and_at_most_a_second(self, lease: float, margin: float) -> None:
@@ -159,7 +159,7 @@ class TestValues:
     def test_sizes(self, text: str, size: int) -> None:
         """As people write them; bytes where there is no unit."""
         assert load_settings({}, recycle_memory=text).recycle_memory == size
-        assert load_settings({"HOLDFAST_RECYCLE_MEMORY": text}).recycle_memory == size
+        assert load_settings({"STANDFAST_RECYCLE_MEMORY": text}).recycle_memory == size
 
     @pytest.mark.parametrize("size", ["", "much", "400 XB", "-1MB", 999_999, True, 1.5, "10" * 20])
     def test_bad_sizes(self, size: object) -> None:
@@ -174,13 +174,13 @@ class TestValues:
 
 class TestEnvironment:
     def test_it_overrides_the_url(self) -> None:
-        """HOLDFAST_URL wins over the code, and the code over the default; an empty variable is none."""
+        """STANDFAST_URL wins over the code, and the code over the default; an empty variable is none."""
         given = {"url": "sqlite:///code.db"}
         assert load_settings({URL_VARIABLE: "sqlite:///env.db"}, **given).url == "sqlite:///env.db"
         assert load_settings({URL_VARIABLE: ""}, **given).url == "sqlite:///code.db"
 
     def test_every_setting_has_a_variable(self) -> None:
-        """HOLDFAST_ and the name in capitals."""
+        """STANDFAST_ and the name in capitals."""
         said = {
             "url": ("sqlite:///e.db", "sqlite:///e.db"),
             "namespace": ("shop", "shop"),
@@ -216,10 +216,10 @@ class TestEnvironment:
             "background_limit": ("7", 7),
             "background_when_full": ("enqueue", "enqueue"),
         }
-        environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
+        environment = {f"STANDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)
         assert msgspec.structs.asdict(loaded.settings) == {name: value for name, (_, value) in said.items()}
-        assert loaded.where == {name: f"HOLDFAST_{name.upper()}" for name in RULES}
+        assert loaded.where == {name: f"STANDFAST_{name.upper()}" for name in RULES}
 
     @pytest.mark.parametrize(
         ("name", "text"),
@@ -245,17 +245,17 @@ class TestEnvironment:
     )
     def test_bad_texts_are_refused_with_the_variable(self, name: str, text: str) -> None:
         """The variable to correct is named, and what it holds."""
-        variable = f"HOLDFAST_{name.upper()}"
+        variable = f"STANDFAST_{name.upper()}"
         assert problems_of({variable: text}).startswith(f"{name}={text} (from {variable}): must ")
 
     @pytest.mark.parametrize(
         ("variable", "hint"),
         [
-            ("HOLDFAST_LEASSE", "did you mean HOLDFAST_LEASE?"),
-            ("HOLDFAST_lease", "did you mean HOLDFAST_LEASE?"),
-            ("HOLDFAST_ALERTS", "[alerts] is a table of the settings file"),
-            ("HOLDFAST_ALLERTS", "there are: "),
-            ("HOLDFAST_ZZZZ", "there are: HOLDFAST_CONFIG, HOLDFAST_URL, HOLDFAST_NAMESPACE"),
+            ("STANDFAST_LEASSE", "did you mean STANDFAST_LEASE?"),
+            ("STANDFAST_lease", "did you mean STANDFAST_LEASE?"),
+            ("STANDFAST_ALERTS", "[alerts] is a table of the settings file"),
+            ("STANDFAST_ALLERTS", "there are: "),
+            ("STANDFAST_ZZZZ", "there are: STANDFAST_CONFIG, STANDFAST_URL, STANDFAST_NAMESPACE"),
         ],
     )
     def test_a_mistyped_variable_is_told_and_stops_nothing(
@@ -272,39 +272,39 @@ class TestEnvironment:
 
     def test_a_mistyped_variable_is_told_with_what_is_wrong(self) -> None:
         """Where something else stops the program, it is part of the story."""
-        said = problems_of({"HOLDFAST_LEESE": "1", "HOLDFAST_LEASE": "0"})
-        assert "(1) unknown variable HOLDFAST_LEESE; did you mean HOLDFAST_LEASE?" in said
+        said = problems_of({"STANDFAST_LEESE": "1", "STANDFAST_LEASE": "0"})
+        assert "(1) unknown variable STANDFAST_LEESE; did you mean STANDFAST_LEASE?" in said
 
     @pytest.mark.parametrize(
         "variable",
         [
-            "HOLDFAST_PROVE",
-            "HOLDFAST_TEST_LEDGER",
-            "HOLDFAST_SERVICE_HOST",
-            "HOLDFAST_PORT",
-            "HOLDFAST_PORT_80_TCP_ADDR",
-            "HOLDFAST_WEB_SERVICE_PORT_HTTP",
-            "HOLDFASTER_LEASE",
+            "STANDFAST_PROVE",
+            "STANDFAST_TEST_LEDGER",
+            "STANDFAST_SERVICE_HOST",
+            "STANDFAST_PORT",
+            "STANDFAST_PORT_80_TCP_ADDR",
+            "STANDFAST_WEB_SERVICE_PORT_HTTP",
+            "STANDFASTER_LEASE",
             "PATH",
         ],
     )
     def test_variables_of_others_are_left_alone(self, variable: str) -> None:
-        """Tests have their own, and Kubernetes puts some beside every service that is named holdfast."""
+        """Tests have their own, and Kubernetes puts some beside every service that is named standfast."""
         assert load_settings({variable: "tcp://10.0.0.1:80"}) == Settings()
 
 
 class TestProblems:
     def test_all_are_told_at_once_with_their_sources(self, tmp_path) -> None:
         """Whoever got five things wrong in three places is told of five."""
-        (tmp_path / "holdfast.toml").write_text("grace = -1\nhang_limt = 5\n")
-        said = problems_of({"HOLDFAST_LEASE": "0", "HOLDFAST_LEESE": "1"}, concurrency=0, grace=None)
+        (tmp_path / "standfast.toml").write_text("grace = -1\nhang_limt = 5\n")
+        said = problems_of({"STANDFAST_LEASE": "0", "STANDFAST_LEESE": "1"}, concurrency=0, grace=None)
         for problem in (
             "the settings have 5 problems: (1) ",
-            "unknown setting hang_limt (from holdfast.toml); did you mean hang_limit?",
-            "unknown variable HOLDFAST_LEESE",
-            "grace=-1 (from holdfast.toml): must be from 0 seconds to a year",
+            "unknown setting hang_limt (from standfast.toml); did you mean hang_limit?",
+            "unknown variable STANDFAST_LEESE",
+            "grace=-1 (from standfast.toml): must be from 0 seconds to a year",
             "concurrency=0 (from the code): must be a whole number from 1 to 10,000",
-            "lease=0 (from HOLDFAST_LEASE): must be above 0 seconds and at most a year",
+            "lease=0 (from STANDFAST_LEASE): must be above 0 seconds and at most a year",
         ):
             assert problem in said
         assert "\n" not in said
@@ -317,7 +317,7 @@ class TestProblems:
 
     def test_a_value_that_does_not_count_is_no_problem(self) -> None:
         """The environment can rescue what the code got wrong."""
-        assert load_settings({"HOLDFAST_LEASE": "30"}, lease=-1).lease == 30
+        assert load_settings({"STANDFAST_LEASE": "30"}, lease=-1).lease == 30
 
     def test_unknown_settings_are_refused_with_the_nearest_or_all(self) -> None:
         """A misspelt setting is not ignored."""
@@ -326,25 +326,27 @@ class TestProblems:
 
     def test_a_beat_is_held_against_the_lease(self) -> None:
         """Both are named with their sources; against a lease that is wrong itself nothing is held."""
-        said = problems_of({"HOLDFAST_LEASE": "10"}, beat=6)
-        assert said == ("beat=6 (from the code): must be at most half the lease, which is 10 (from HOLDFAST_LEASE)")
+        said = problems_of({"STANDFAST_LEASE": "10"}, beat=6)
+        assert said == (
+            "beat=6 (from the code): must be at most half the lease, which is 10 (from STANDFAST_LEASE)"
+        )
         assert "beat" not in problems_of(beat=8, lease=-1)
 
     @pytest.mark.parametrize(
         "environment",
         [
-            {"HOLDFAST_URL": "mysql://u:geheim@h/d"},
-            {"HOLDFAST_NAMESPACE": "mysql://u:geheim@h/d"},
-            {"HOLDFAST_ULR": "mysql://u:geheim@h/d"},
-            {"HOLDFAST_CONFIG": "mysql://u:geheim@h/d"},
+            {"STANDFAST_URL": "mysql://u:geheim@h/d"},
+            {"STANDFAST_NAMESPACE": "mysql://u:geheim@h/d"},
+            {"STANDFAST_ULR": "mysql://u:geheim@h/d"},
+            {"STANDFAST_CONFIG": "mysql://u:geheim@h/d"},
         ],
     )
     def test_a_password_is_never_repeated(self, monkeypatch, environment: dict[str, str]) -> None:
         """Also where a URL stands in the wrong place; and a bad URL is told together with all else."""
-        for name, value in (environment | {"HOLDFAST_LEASE": "0"}).items():
+        for name, value in (environment | {"STANDFAST_LEASE": "0"}).items():
             monkeypatch.setenv(name, value)
         with pytest.raises(ConfigurationError) as caught:
-            Holdfast()
+            Standfast()
         assert "geheim" not in str(caught.value)
         assert "(2) " in str(caught.value)
         assert all(name in str(caught.value) for name in environment)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from test_settings import problems_of
 
-from holdfast.settings import BY_DEFAULT, load_settings, read_settings
+from standfast.settings import BY_DEFAULT, load_settings, read_settings
 
 
 @contextmanager
@@ -31,50 +31,58 @@ def _interrupted_after(seconds: int) -> Iterator[None]:
 
 class TestFile:
     @pytest.mark.parametrize(
-        ("file", "header"), [("holdfast.toml", ""), ("pyproject.toml", "[project]\nname='x'\n[tool.holdfast]\n")]
+        ("file", "header"), [("standfast.toml", ""), ("pyproject.toml", "[project]\nname='x'\n[tool.standfast]\n")]
     )
     def test_it_goes_before_defaults_and_after_all_else(self, tmp_path, file: str, header: str) -> None:
         """Weakest first: default, file, code, environment, command line."""
         (tmp_path / file).write_text(header + 'lease = 20\ngrace = "5m"\nhang_limit = 1\nconcurrency = 2\n')
         loaded = read_settings(
             {"grace": 6, "hang_limit": 2, "concurrency": 3},
-            environment={"HOLDFAST_HANG_LIMIT": "3", "HOLDFAST_CONCURRENCY": "4"},
+            environment={"STANDFAST_HANG_LIMIT": "3", "STANDFAST_CONCURRENCY": "4"},
             options={"concurrency": 5, "lease": None},
         )
         settings = loaded.settings
         assert (settings.lease, settings.grace, settings.hang_limit, settings.concurrency) == (20, 6, 3, 5)
         told = [loaded.where[name] for name in ("look_ahead", "lease", "grace", "hang_limit", "concurrency")]
-        assert told == [BY_DEFAULT, file, "the code", "HOLDFAST_HANG_LIMIT", "--concurrency"]
+        assert told == [BY_DEFAULT, file, "the code", "STANDFAST_HANG_LIMIT", "--concurrency"]
 
     def test_a_variable_names_another(self, tmp_path) -> None:
-        """HOLDFAST_CONFIG goes before the files of the working directory, which then do not count."""
-        (tmp_path / "holdfast.toml").write_text("lease = 20\n")
+        """STANDFAST_CONFIG goes before the files of the working directory, which then do not count."""
+        (tmp_path / "standfast.toml").write_text("lease = 20\n")
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         own, project = elsewhere / "shop.toml", elsewhere / "pyproject.toml"
         own.write_text('max_wait = "none"\n')
-        project.write_text("[tool.holdfast]\ngrace = 1\n")
-        loaded = read_settings(environment={"HOLDFAST_CONFIG": str(own)})
+        project.write_text("[tool.standfast]\ngrace = 1\n")
+        loaded = read_settings(environment={"STANDFAST_CONFIG": str(own)})
         assert (loaded.settings.lease, loaded.settings.max_wait) == (15, None)
         assert loaded.where["max_wait"] == str(own)
-        assert load_settings({"HOLDFAST_CONFIG": str(project)}).grace == 1
+        assert load_settings({"STANDFAST_CONFIG": str(project)}).grace == 1
 
     @pytest.mark.parametrize(
         ("file", "text", "words"),
         [
-            ("holdfast.toml", "leese = 20", ["unknown setting leese (from holdfast.toml)", "did you mean lease?"]),
-            ("holdfast.toml", "[worker]\nlease = 20", ["unknown section [worker] (from holdfast.toml)"]),
-            ("holdfast.toml", "lease = [1]", ["lease=[1] (from holdfast.toml): must be above 0 seconds"]),
-            ("holdfast.toml", "lease = true", ["lease=True (from holdfast.toml)"]),
-            ("holdfast.toml", "lease = 'x'", ["lease=x (from holdfast.toml)", "write e.g. 30, 30s, 5m or 2h"]),
-            ("holdfast.toml", "lease = [\n1", ["holdfast.toml is no valid TOML: "]),
-            ("holdfast.toml", "\udcff", ["holdfast.toml is no valid TOML"]),
-            ("pyproject.toml", "[tool.holdfast]\nleese = 1", ["unknown setting leese (from pyproject.toml)"]),
-            ("pyproject.toml", "[tool]\nholdfast = 1", ["tool.holdfast must be a section"]),
-            ("pyproject.toml", "tool = 'holdfast'", ["tool.holdfast must be a section"]),
-            ("pyproject.toml", "[tool.holdfast", ["pyproject.toml is no valid TOML"]),
-            ("holdfast.toml", f"lease = {'[' * 5_000}{']' * 5_000}", ["holdfast.toml cannot be read: its values"]),
-            ("pyproject.toml", f"[tool.holdfast]\nlease = {'[' * 5_000}", ["pyproject.toml cannot be read"]),
+            (
+                "standfast.toml",
+                "leese = 20",
+                ["unknown setting leese (from standfast.toml)", "did you mean lease?"],
+            ),
+            ("standfast.toml", "[worker]\nlease = 20", ["unknown section [worker] (from standfast.toml)"]),
+            ("standfast.toml", "lease = [1]", ["lease=[1] (from standfast.toml): must be above 0 seconds"]),
+            ("standfast.toml", "lease = true", ["lease=True (from standfast.toml)"]),
+            ("standfast.toml", "lease = 'x'", ["lease=x (from standfast.toml)", "write e.g. 30, 30s, 5m or 2h"]),
+            ("standfast.toml", "lease = [\n1", ["standfast.toml is no valid TOML: "]),
+            ("standfast.toml", "\udcff", ["standfast.toml is no valid TOML"]),
+            ("pyproject.toml", "[tool.standfast]\nleese = 1", ["unknown setting leese (from pyproject.toml)"]),
+            ("pyproject.toml", "[tool]\nstandfast = 1", ["tool.standfast must be a section"]),
+            ("pyproject.toml", "tool = 'standfast'", ["tool.standfast must be a section"]),
+            ("pyproject.toml", "[tool.standfast", ["pyproject.toml is no valid TOML"]),
+            (
+                "standfast.toml",
+                f"lease = {'[' * 5_000}{']' * 5_000}",
+                ["standfast.toml cannot be read: its values"],
+            ),
+            ("pyproject.toml", f"[tool.standfast]\nlease = {'[' * 5_000}", ["pyproject.toml cannot be read"]),
         ],
     )
     def test_what_is_wrong_with_it_is_told(self, tmp_path, file: str, text: str, words: list[str]) -> None:
@@ -84,12 +92,12 @@ class TestFile:
         assert all(word in said for word in words), said
 
     @pytest.mark.parametrize(
-        "text", ["", "[project]\nname = 'x'", "[project]\ndependencies = ['holdfast']", "[tool"]
+        "text", ["", "[project]\nname = 'x'", "[project]\ndependencies = ['standfast']", "[tool"]
     )
     def test_a_project_file_without_our_section_does_not_count(self, tmp_path, text: str) -> None:
         """Nor does it matter whether it is valid, where nothing in it is about us."""
         (tmp_path / "pyproject.toml").write_text(text)
-        (tmp_path / "holdfast.toml").write_text("lease = 20")
+        (tmp_path / "standfast.toml").write_text("lease = 20")
         assert load_settings({}).lease == 20
 
     @pytest.mark.parametrize(
@@ -103,44 +111,44 @@ class TestFile:
     )
     def test_a_password_in_it_is_never_repeated(self, tmp_path, text: str) -> None:
         """Also where the URL is a key, or no value at all."""
-        (tmp_path / "holdfast.toml").write_text(text)
+        (tmp_path / "standfast.toml").write_text(text)
         said = problems_of()
         assert "geheim" not in said
-        assert "holdfast.toml" in said
+        assert "standfast.toml" in said
 
-    @pytest.mark.parametrize(("file", "header"), [("holdfast.toml", ""), ("pyproject.toml", "[tool.holdfast]\n")])
+    @pytest.mark.parametrize(("file", "header"), [("standfast.toml", ""), ("pyproject.toml", "[tool.standfast]\n")])
     def test_a_byte_order_mark_does_not_matter(self, tmp_path, file: str, header: str) -> None:
         """Some editors write one."""
         (tmp_path / file).write_text(f"{header}lease = 20\n", encoding="utf-8-sig")
         assert load_settings({}).lease == 20
 
-    @pytest.mark.parametrize("file", ["holdfast.toml", "pyproject.toml"])
+    @pytest.mark.parametrize("file", ["standfast.toml", "pyproject.toml"])
     def test_a_pipe_is_refused_and_not_waited_for(self, tmp_path, file: str) -> None:
         """Nobody may ever write to it."""
         os.mkfifo(tmp_path / file)
         with _interrupted_after(10):
             assert problems_of().startswith(f"{file} cannot be read: it is a pipe")
-            assert problems_of({"HOLDFAST_CONFIG": file}).startswith(f"{file} cannot be read: it is a pipe")
+            assert problems_of({"STANDFAST_CONFIG": file}).startswith(f"{file} cannot be read: it is a pipe")
 
     def test_a_device_is_refused(self) -> None:
         """Some have no end; the empty one is no exception."""
-        assert "/dev/null cannot be read" in problems_of({"HOLDFAST_CONFIG": "/dev/null"})
+        assert "/dev/null cannot be read" in problems_of({"STANDFAST_CONFIG": "/dev/null"})
 
     def test_two_files_are_refused(self, tmp_path) -> None:
         """Nobody has to know which of them would win."""
-        (tmp_path / "holdfast.toml").write_text("lease = 20")
-        (tmp_path / "pyproject.toml").write_text("[tool.holdfast]\nlease = 20")
+        (tmp_path / "standfast.toml").write_text("lease = 20")
+        (tmp_path / "pyproject.toml").write_text("[tool.standfast]\nlease = 20")
         said = problems_of()
-        assert "holdfast.toml" in said
+        assert "standfast.toml" in said
         assert "pyproject.toml" in said
 
     @pytest.mark.parametrize(
         ("name", "words"), [("none.toml", "no such file"), (".", "directory"), ("pyproject.toml", "no section")]
     )
     def test_a_named_file_must_be_one(self, tmp_path, name: str, words: str) -> None:
-        """What HOLDFAST_CONFIG names is there, or it is told that it is not."""
+        """What STANDFAST_CONFIG names is there, or it is told that it is not."""
         (tmp_path / "pyproject.toml").write_text("[tool.other]")
-        said = problems_of({"HOLDFAST_CONFIG": name})
+        said = problems_of({"STANDFAST_CONFIG": name})
         assert name in said
         assert words in said
 
@@ -149,5 +157,5 @@ def test_a_parser_is_not_loaded_for_nothing(tmp_path) -> None:
     """An app without a file of ours does not pay for TOML."""
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     loaded = "{'tomllib', 'difflib'} & {*sys.modules}"
-    code = f"import sys; from holdfast import Holdfast; Holdfast(); sys.exit({loaded} != set())"
+    code = f"import sys; from standfast import Standfast; Standfast(); sys.exit({loaded} != set())"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path).returncode == 0

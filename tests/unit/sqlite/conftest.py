@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import Clock
-from holdfast.store.sqlite import SqliteBackend
+from standfast.clock import Clock
+from standfast.store.sqlite import SqliteBackend
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend, bell
-from holdfast.store.sqlite.bell import SqliteListener
-from holdfast.store.verb import Tone
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend, bell
+from standfast.store.sqlite.bell import SqliteListener
+from standfast.store.verb import Tone
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""
@@ -80,8 +80,8 @@ async def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
 
 RING = """
 import sys
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("from-afar", "task", b"")]))
 backend.close()
@@ -138,7 +138,7 @@ async def test_without_a_poke_a_job_that_arrived_wakes(path: Path, backend: Sqli
     async with listening(backend) as listener:
         silent = await listener.wait(0.05)
         columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
-        commit(path, f"INSERT INTO holdfast_job (id, {columns}) SELECT 'other', {columns} FROM holdfast_job")
+        commit(path, f"INSERT INTO standfast_job (id, {columns}) SELECT 'other', {columns} FROM standfast_job")
         assert [silent, await listener.wait(LONG), await listener.wait(0.05)] == [False, True, False]
 
 
@@ -150,7 +150,7 @@ async def test_without_a_poke_other_commits_wake_those_alone_who_wait_for_jobs(
     """In a busy file commits are endless, and no reason for idle workers to look at each of them."""
     enqueue(backend)
     async with listening(backend, tone) as listener:
-        commit(path, "UPDATE holdfast_job SET progress_done = 1")
+        commit(path, "UPDATE standfast_job SET progress_done = 1")
         assert await listener.wait(LONG if wakes else 0.1) is wakes
 
 
@@ -196,7 +196,7 @@ async def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
         left.close()
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", forbidden)
-            patch.setattr("holdfast.store.sqlite.bell.os.listdir", lambda _: ["work-left", *living])
+            patch.setattr("standfast.store.sqlite.bell.os.listdir", lambda _: ["work-left", *living])
             backend.bell.ring()
         assert await listener.wait(1)
 

@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from holdfast.core.job import NewJob
-from holdfast.errors import (
+from standfast.core.job import NewJob
+from standfast.errors import (
     ConfigurationError,
     SchemaError,
     StoreError,
@@ -19,12 +19,12 @@ from holdfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from holdfast.store.sqlite import SqliteBackend, connect
-from holdfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
-from holdfast.store.sqlite.group import Entry
-from holdfast.store.sqlite.sql_files import load_migrations
-from holdfast.store.sqlite.translate import translate
-from holdfast.store.verb import Access, Query, Steps, Verb
+from standfast.store.sqlite import SqliteBackend, connect
+from standfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
+from standfast.store.sqlite.group import Entry
+from standfast.store.sqlite.sql_files import load_migrations
+from standfast.store.sqlite.translate import translate
+from standfast.store.verb import Access, Query, Steps, Verb
 
 PATH = Path("/data/jobs.db")
 CODES = sorted(
@@ -111,12 +111,12 @@ def test_a_newer_schema_is_refused(path: Path, backend: SqliteBackend) -> None:
     """A file of a later release is refused with both numbers and the remedy."""
     backend.run(backend.verbs.enqueue(new_jobs(1)))
     raw = sqlite3.connect(path)
-    raw.execute("UPDATE holdfast_schema SET version = 8")
+    raw.execute("UPDATE standfast_schema SET version = 8")
     raw.commit()
     raw.close()
     later = SqliteBackend(path)
     known = len(load_migrations("jobs", None))
-    with pytest.raises(SchemaError, match=rf"newer Holdfast \(schema 8, this release knows {known}\): upgrade"):
+    with pytest.raises(SchemaError, match=rf"newer Standfast \(schema 8, this release knows {known}\): upgrade"):
         later.run(later.verbs.count())
     later.close()
 
@@ -206,9 +206,9 @@ def test_a_wrong_statement_is_not_taken_for_a_wrong_value(backend: SqliteBackend
 
 FILE_SIZE_LIMIT = """
 import resource, sys
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreFullError
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.errors import StoreFullError
+from standfast.store.sqlite import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.count())
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
@@ -235,9 +235,9 @@ def test_a_file_size_limit_is_a_full_store(path: Path) -> None:
 
 READ_ONLY = """
 import os, sys
-from holdfast.errors import StoreError
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend
+from standfast.errors import StoreError
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend
 writable = SqliteBackend(sys.argv[2])
 writable.run(writable.verbs.count())
 writable.close()
@@ -294,7 +294,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     """A file on NFS is refused before anything is created, with what to do instead."""
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n")
-    monkeypatch.setattr("holdfast.store.sqlite.filesystem._MOUNTS", mounts)
+    monkeypatch.setattr("standfast.store.sqlite.filesystem._MOUNTS", mounts)
     backend = SqliteBackend(tmp_path / "jobs.db")
     with pytest.raises(StoreError, match=r"network file system \(nfs\).*local disk"):
         backend.run(backend.verbs.count())
@@ -304,5 +304,5 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_without_a_list_of_mounts_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system does not tell, the file is taken to be local."""
-    monkeypatch.setattr("holdfast.store.sqlite.filesystem._MOUNTS", tmp_path / "nothing")
+    monkeypatch.setattr("standfast.store.sqlite.filesystem._MOUNTS", tmp_path / "nothing")
     refuse_network_file_system(tmp_path / "jobs.db")

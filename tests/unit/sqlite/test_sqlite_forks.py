@@ -6,10 +6,10 @@ from forking import run_forking
 
 PRELUDE = """
 import asyncio, sqlite3, sys, threading
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreError
-from holdfast.store.sqlite import SqliteBackend, forks
-from holdfast.store.verb import Access, Command, Query, Verb
+from standfast.core.job import NewJob
+from standfast.errors import StoreError
+from standfast.store.sqlite import SqliteBackend, forks
+from standfast.store.verb import Access, Command, Query, Verb
 
 backend = SqliteBackend(sys.argv[1])
 
@@ -47,7 +47,7 @@ os.read(parent_hears, 1)
 backend.close()
 os.write(parent_says, b"x")
 os.waitpid(child, 0)
-stored = sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM holdfast_job").fetchone()
+stored = sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM standfast_job").fetchone()
 assert stored == (7,), stored
 """
 
@@ -123,9 +123,9 @@ def test_a_listener_hears_on_after_a_fork(tmp_path: Path) -> None:
 
 INSIDE = """
 def forking():
-    yield Command("INSERT INTO holdfast_queue VALUES ('before', 1)")
+    yield Command("INSERT INTO standfast_queue VALUES ('before', 1)")
     assert well(fork(refused))
-    yield Command("INSERT INTO holdfast_queue VALUES ('after', 1)")
+    yield Command("INSERT INTO standfast_queue VALUES ('after', 1)")
 
 backend.run(Verb("forking", Access.WRITE, forking()))
 assert [queue.name for queue in backend.run(backend.verbs.queues())] == ["after", "before"]

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec import DecodeError
 
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.sqlite.forks import Connection
-from holdfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
-from holdfast.store.verb import Access, Command, Query, Steps, Tone, Verb
 from interruptions import TimeIsUpError
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.forks import Connection
+from standfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
+from standfast.store.verb import Access, Command, Query, Steps, Tone, Verb
 
 
 def writer_of(backend: SqliteBackend) -> GroupWriter:
@@ -345,7 +345,7 @@ def test_an_interrupted_caller_leaves_when_what_was_begun_is_over(backend: Sqlit
         interrupt_main_thread()
         while not other.has_left:
             pause.wait(0.001)
-        yield Command("INSERT INTO holdfast_queue VALUES ('slow', 1)")
+        yield Command("INSERT INTO standfast_queue VALUES ('slow', 1)")
 
     def lead() -> None:
         entry = writer.put_in_line(Entry(Verb("slow", Access.WRITE, slow())))

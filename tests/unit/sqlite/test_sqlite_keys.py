@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.job import Claim, Ending, Failure, NewJob, OnConflict
-from holdfast.core.states import Move, Reason, State
-from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.testing import FakeClock
+from standfast.core.job import Claim, Ending, Failure, NewJob, OnConflict
+from standfast.core.states import Move, Reason, State
+from standfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
+from standfast.store.sqlite import SqliteBackend
+from standfast.testing import FakeClock
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_plain_jobs_and_their_ends_leave_nothing_beside_their_row(backend: Sqlit
     enqueue(backend, "plain")
     (job,) = claim(backend)
     backend.run(backend.verbs.finish("w", [Ending(job.ref, Move.COMPLETE, result=b"1")]))
-    tables = ("holdfast_key", "holdfast_tag", "holdfast_fading", "holdfast_attempt")
+    tables = ("standfast_key", "standfast_tag", "standfast_fading", "standfast_attempt")
     assert [rows(path, table) for table in tables] == [[], [], [], []]
 
 
@@ -68,11 +68,11 @@ def test_a_sweep_leaves_no_list_behind(backend: SqliteBackend, path: Path, clock
     endings = [Ending(job.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=5))]
     for _ in range(2):
         backend.run(backend.verbs.finish("w", endings))
-        assert len(rows(path, "holdfast_fading")) == 1
+        assert len(rows(path, "standfast_fading")) == 1
     clock.advance(5)
     assert backend.run(backend.verbs.forget_results(10)) == 1
     backend.run(backend.verbs.finish("w", endings))
-    assert rows(path, "holdfast_fading") == []
+    assert rows(path, "standfast_fading") == []
 
 
 def test_a_repeated_enqueue_does_not_change_tags(backend: SqliteBackend) -> None:

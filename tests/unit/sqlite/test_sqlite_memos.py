@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.core.job import ClaimRef, Ending, NewJob, Verdict
-from holdfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
-from holdfast.core.states import Move, State
-from holdfast.errors import ValueNotStoredError
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.verb import Steps, Verb
-from holdfast.testing import FakeClock
+from standfast.core.job import ClaimRef, Ending, NewJob, Verdict
+from standfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
+from standfast.core.states import Move, State
+from standfast.errors import ValueNotStoredError
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.verb import Steps, Verb
+from standfast.testing import FakeClock
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def cursor(ref: ClaimRef, body: bytes = b"1", number: int = 1) -> Save:
 
 def stored(path: Path) -> list[tuple[int, str]]:
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT job, name FROM holdfast_memo ORDER BY job, name").fetchall()
+        return connection.execute("SELECT job, name FROM standfast_memo ORDER BY job, name").fetchall()
 
 
 def statements(backend: SqliteBackend, verb: Verb[Any]) -> int:
@@ -107,7 +107,7 @@ def test_a_repeated_save_writes_nothing(backend: SqliteBackend, path: Path) -> N
     backend.run(backend.verbs.save("w", [cursor(ref)]))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
-            "CREATE TRIGGER told BEFORE UPDATE ON holdfast_memo BEGIN SELECT raise(FAIL, 'written again'); END"
+            "CREATE TRIGGER told BEFORE UPDATE ON standfast_memo BEGIN SELECT raise(FAIL, 'written again'); END"
         )
     assert backend.run(backend.verbs.save("w", [cursor(ref)])) == (Verdict.ACCEPTED,)
     with pytest.raises(Exception, match="written again"):

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
-from holdfast.core.memo import FOR_EVER, Memo, Save, signal_memo, signal_reason
-from holdfast.core.record import Change, Decision, Fire, Kind, Record
-from holdfast.core.states import Move, State
-from holdfast.store.protocol import ClaimRequest, JobFilter, Turn, Vitals, WorkerBeat
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.sqlite.lease import this_boot
-from holdfast.store.sqlite.sql_files import load_migrations
-from holdfast.store.times import seconds_to_micros, to_micros
-from holdfast.testing import FakeClock
+from standfast.core.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
+from standfast.core.memo import FOR_EVER, Memo, Save, signal_memo, signal_reason
+from standfast.core.record import Change, Decision, Fire, Kind, Record
+from standfast.core.states import Move, State
+from standfast.store.protocol import ClaimRequest, JobFilter, Turn, Vitals, WorkerBeat
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.lease import this_boot
+from standfast.store.sqlite.sql_files import load_migrations
+from standfast.store.times import seconds_to_micros, to_micros
+from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
 NOW = to_micros(CLOCK.now())
@@ -59,21 +59,21 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         migrate_to(connection, "jobs", request.param)
         for job in JOBS:
-            insert(connection, "holdfast_job", {**PLAIN, **job})
+            insert(connection, "standfast_job", {**PLAIN, **job})
         if request.param >= COUNTED_SINCE:
-            insert(connection, "holdfast_size", {"queue": PLAIN["queue"], "jobs": len(JOBS)})
+            insert(connection, "standfast_size", {"queue": PLAIN["queue"], "jobs": len(JOBS)})
         attempt = {"job": 2, "fence": 1, "worker": "w", "ended_at": NOW, "how": "retry", "ended_by": "finish"}
-        insert(connection, "holdfast_attempt", {**attempt, "error": "E: no"})
+        insert(connection, "standfast_attempt", {**attempt, "error": "E: no"})
         worker = {"supervisor": "s", "host": "h", "pid": 1, "concurrency": 1, "started_at": NOW}
         for id_ in ("w", "condemned"):
             life = {"id": id_, "lease": 15 * 10**6, "boot_at": 0, "boot_id": this_boot()}
-            insert(connection, "holdfast_worker", {**worker, **life})
+            insert(connection, "standfast_worker", {**worker, **life})
         connection.commit()
     with closing(sqlite3.connect(f"{path}-beats")) as connection:
         migrate_to(connection, "beats", 1)
         for id_, condemned in (("w", 0), ("condemned", 1)):
             beat = {"worker": id_, "beat_at": BOOT, "boot_id": this_boot(), "condemned": condemned}
-            insert(connection, "holdfast_beat", beat)
+            insert(connection, "standfast_beat", beat)
         connection.commit()
     return path
 
@@ -83,7 +83,7 @@ def migrate_to(connection: sqlite3.Connection, kind: str, version: int) -> None:
     for statements in load_migrations(kind, None)[:version]:
         for statement in statements:
             connection.execute(statement)
-    connection.execute("UPDATE holdfast_schema SET version = ?", (version,))
+    connection.execute("UPDATE standfast_schema SET version = ?", (version,))
 
 
 def insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
@@ -170,8 +170,8 @@ def test_memos_can_be_kept(backend: SqliteBackend) -> None:
 
 OPEN = """
 import os, sys
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 sys.stdin.readline()
 backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"", key=str(os.getpid()))]))
@@ -193,5 +193,5 @@ def test_processes_that_migrate_at_once_do_no_harm(path: Path) -> None:
     backend.close()
     for kind, file in (("jobs", path), ("beats", f"{path}-beats")):
         with closing(sqlite3.connect(file)) as connection:
-            [(version,)] = connection.execute("SELECT version FROM holdfast_schema").fetchall()
+            [(version,)] = connection.execute("SELECT version FROM standfast_schema").fetchall()
         assert version == len(load_migrations(kind, None))

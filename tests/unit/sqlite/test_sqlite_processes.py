@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import KnownTask, NewJob
-from holdfast.core.states import State
-from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.store.sqlite.group import Entry
-from holdfast.store.sqlite.sql_files import load_migrations, load_statements
-from holdfast.store.verb import Access
-from holdfast.testing import FakeClock
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import KnownTask, NewJob
+from standfast.core.states import State
+from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.group import Entry
+from standfast.store.sqlite.sql_files import load_migrations, load_statements
+from standfast.store.verb import Access
+from standfast.testing import FakeClock
 
 LEASE = timedelta(seconds=15)
 
@@ -39,8 +39,8 @@ def run_script(script: str, path: Path) -> None:
 
 FORK = """
 import os, sys
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("parent", "task", b"")]))
 inherited = backend._engine()
@@ -67,8 +67,8 @@ def test_a_fork_reopens(path: Path) -> None:
 
 FIRST_START = """
 import os, sys
-from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.store.sqlite import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 sys.stdin.readline()
 backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"")]))
@@ -93,7 +93,7 @@ def test_migrations_leave_all_or_nothing(path: Path, monkeypatch: pytest.MonkeyP
     whole = load_migrations("jobs", None)
     broken = ((*whole[0], "CREATE TABLE nonsense ("),)
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.store.sqlite.migrate.load_migrations", lambda *_: broken)
+        patch.setattr("standfast.store.sqlite.migrate.load_migrations", lambda *_: broken)
         first = SqliteBackend(path)
         with pytest.raises(Exception, match="incomplete input"):
             first.run(first.verbs.count())
@@ -140,7 +140,7 @@ def test_beats_of_another_boot_are_worth_nothing(
     register(backend, "before")
     backend.run(backend.verbs.beat([WorkerBeat("before")]))
     register(backend, "silent")
-    monkeypatch.setattr("holdfast.store.sqlite.verbs.this_boot", lambda: "another boot")
+    monkeypatch.setattr("standfast.store.sqlite.verbs.this_boot", lambda: "another boot")
     rebooted = SqliteBackend(path, clock=FakeClock(boot=3.0))
     register(rebooted, "after")
     answer = rebooted.run(rebooted.verbs.beat([WorkerBeat("after")]))
@@ -160,7 +160,7 @@ def test_marks_of_the_buried_are_swept(path: Path, backend: SqliteBackend, clock
     backend.run(backend.verbs.bury("gone", Death(DeathKind.VANISHED)))
     assert backend.run(backend.verbs.beat([WorkerBeat("gone"), WorkerBeat("alive")])).accepted == {"alive"}
     raw = sqlite3.connect(f"{path}-beats")
-    assert raw.execute("SELECT worker FROM holdfast_beat").fetchall() == [("alive",)]
+    assert raw.execute("SELECT worker FROM standfast_beat").fetchall() == [("alive",)]
     raw.close()
 
 
@@ -223,45 +223,45 @@ def test_nothing_is_opened_before_the_first_verb(tmp_path: Path) -> None:
 
 
 INDEXES = {
-    "claim_due": "holdfast_ready (queue=? AND alone=?)",
-    "every_queue": "holdfast_ready (queue>?)",
-    "next_ready": "holdfast_ready (queue=? AND alone=? AND priority=?)",
-    "unblock_suspects": "holdfast_blocked (reason=? AND task=? AND version=? AND queue=? AND alone=?)",
-    "piles": "holdfast_blocked (reason=? AND (task,version,queue,alone,priority,run_at)>(?,?,?,?,?,?))",
+    "claim_due": "standfast_ready (queue=? AND alone=?)",
+    "every_queue": "standfast_ready (queue>?)",
+    "next_ready": "standfast_ready (queue=? AND alone=? AND priority=?)",
+    "unblock_suspects": "standfast_blocked (reason=? AND task=? AND version=? AND queue=? AND alone=?)",
+    "piles": "standfast_blocked (reason=? AND (task,version,queue,alone,priority,run_at)>(?,?,?,?,?,?))",
     "adoptable_jobs": "version=? AND queue=? AND alone=? AND priority=? AND run_at>? AND run_at<?)",
-    "block_unknown": "holdfast_ready (queue=? AND alone=?)",
-    "promote": "holdfast_due (run_at<?)",
-    "next_scheduled": "holdfast_due",
-    "claim_ahead": "holdfast_due (run_at>? AND run_at<?)",
-    "claims_of": "holdfast_claims (worker=?)",
-    "claims_of_many": "holdfast_claims (worker=?)",
-    "unknown_tasks": "holdfast_blocked (reason=? AND (task,version,queue)>(?,?,?))",
-    "due_suspects": "COVERING INDEX holdfast_suspects",
-    "jobs_in_states": "holdfast_dead",
-    "complete": "sqlite_autoindex_holdfast_job_1 (id=?)",
-    "long_waits": "holdfast_ready (queue=? AND alone=? AND priority=?)",
+    "block_unknown": "standfast_ready (queue=? AND alone=?)",
+    "promote": "standfast_due (run_at<?)",
+    "next_scheduled": "standfast_due",
+    "claim_ahead": "standfast_due (run_at>? AND run_at<?)",
+    "claims_of": "standfast_claims (worker=?)",
+    "claims_of_many": "standfast_claims (worker=?)",
+    "unknown_tasks": "standfast_blocked (reason=? AND (task,version,queue)>(?,?,?))",
+    "due_suspects": "COVERING INDEX standfast_suspects",
+    "jobs_in_states": "standfast_dead",
+    "complete": "sqlite_autoindex_standfast_job_1 (id=?)",
+    "long_waits": "standfast_ready (queue=? AND alone=? AND priority=?)",
     "key_holder": "taken USING PRIMARY KEY (task=? AND key=?)",
-    "free_replacement": "holdfast_key USING PRIMARY KEY (task=? AND key=?)",
-    "faded": "holdfast_fading USING PRIMARY KEY (until_at<?)",
-    "jobs": "sqlite_autoindex_holdfast_job_1 (id>? AND id<?)",
-    "keyed_jobs": "holdfast_keyed (key=? AND id>? AND id<?)",
+    "free_replacement": "standfast_key USING PRIMARY KEY (task=? AND key=?)",
+    "faded": "standfast_fading USING PRIMARY KEY (until_at<?)",
+    "jobs": "sqlite_autoindex_standfast_job_1 (id>? AND id<?)",
+    "keyed_jobs": "standfast_keyed (key=? AND id>? AND id<?)",
     "tagged_jobs": "first USING PRIMARY KEY (tag=? AND job>? AND job<?)",
-    "jobs_end": "USING COVERING INDEX sqlite_autoindex_holdfast_job_1 (id>? AND id<?)",
-    "jobs_in_states_end": "holdfast_cancelled",
-    "queue_states": "COVERING INDEX holdfast_dead",
-    "glance": "sqlite_autoindex_holdfast_job_1 (id=?)",
-    "next_record": "COVERING INDEX holdfast_agenda",
-    "due_records": "holdfast_agenda (due_at<?)",
-    "records": "sqlite_autoindex_holdfast_record_1 (kind=?)",
-    "record_version": "sqlite_autoindex_holdfast_record_1 (kind=? AND name=?)",
-    "fires": "holdfast_planned (planned>? AND planned<?)",
-    "fires_of": "holdfast_fire USING PRIMARY KEY (schedule=? AND planned>? AND planned<?)",
-    "valid_claims": "sqlite_autoindex_holdfast_job_1 (id=?)",
-    "memos": "sqlite_autoindex_holdfast_memo_1 (job=?)",
-    "end_wait": "sqlite_autoindex_holdfast_memo_1 (job=? AND name>? AND name<?)",
-    "forget_memos": "sqlite_autoindex_holdfast_memo_1 (job=?)",
-    "unsettled": "holdfast_due",
-    "forget_old_fires": "holdfast_fire USING PRIMARY KEY (schedule=? AND planned<?)",
+    "jobs_end": "USING COVERING INDEX sqlite_autoindex_standfast_job_1 (id>? AND id<?)",
+    "jobs_in_states_end": "standfast_cancelled",
+    "queue_states": "COVERING INDEX standfast_dead",
+    "glance": "sqlite_autoindex_standfast_job_1 (id=?)",
+    "next_record": "COVERING INDEX standfast_agenda",
+    "due_records": "standfast_agenda (due_at<?)",
+    "records": "sqlite_autoindex_standfast_record_1 (kind=?)",
+    "record_version": "sqlite_autoindex_standfast_record_1 (kind=? AND name=?)",
+    "fires": "standfast_planned (planned>? AND planned<?)",
+    "fires_of": "standfast_fire USING PRIMARY KEY (schedule=? AND planned>? AND planned<?)",
+    "valid_claims": "sqlite_autoindex_standfast_job_1 (id=?)",
+    "memos": "sqlite_autoindex_standfast_memo_1 (job=?)",
+    "end_wait": "sqlite_autoindex_standfast_memo_1 (job=? AND name>? AND name<?)",
+    "forget_memos": "sqlite_autoindex_standfast_memo_1 (job=?)",
+    "unsettled": "standfast_due",
+    "forget_old_fires": "standfast_fire USING PRIMARY KEY (schedule=? AND planned<?)",
 }
 
 
@@ -324,7 +324,7 @@ def test_a_damaged_one_among_jobs_that_wait_for_a_worker_costs_itself_alone(
     backend.run(verbs.enqueue([NewJob(f"job-{number}", "new" if number else "old", b"") for number in range(5)]))
     backend.run(verbs.claim(ClaimRequest("w", 1, 0, unknown=known)))
     with closing(sqlite3.connect(tmp_path / "jobs.db")) as raw:
-        raw.execute(f"UPDATE holdfast_job SET {damage} WHERE id = 'job-2'")
+        raw.execute(f"UPDATE standfast_job SET {damage} WHERE id = 'job-2'")
         raw.commit()
     claims = backend.run(verbs.claim(ClaimRequest("w", 2, 9, adopt=known))).jobs
     assert {claim.job_id for claim in claims} >= {"job-0", "job-1", "job-3", "job-4"}

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.job import NewJob
-from holdfast.core.record import Change, Decision, Fire, Kind
-from holdfast.errors import ValueNotStoredError
-from holdfast.store.protocol import JobFilter
-from holdfast.store.sqlite import SqliteBackend
-from holdfast.testing import FakeClock
+from standfast.core.job import NewJob
+from standfast.core.record import Change, Decision, Fire, Kind
+from standfast.errors import ValueNotStoredError
+from standfast.store.protocol import JobFilter
+from standfast.store.sqlite import SqliteBackend
+from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
 FIRES = 20
@@ -40,9 +40,9 @@ def shown(backend: SqliteBackend) -> list[int]:
 SUPERVISE = """
 import sys, uuid
 from datetime import UTC, datetime, timedelta
-from holdfast.core.job import NewJob
-from holdfast.core.record import Change, Decision, Fire, Kind
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.core.record import Change, Decision, Fire, Kind
+from standfast.store.sqlite import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 run, verbs = backend.run, backend.verbs

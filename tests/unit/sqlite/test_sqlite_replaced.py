@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import SystemClock
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreUnavailableError
-from holdfast.store.examination import Severity
-from holdfast.store.protocol import JobFilter, WorkerBeat, WorkerInfo
-from holdfast.store.sqlite import SqliteBackend, bell
-from holdfast.store.sqlite.connect import Files
-from holdfast.store.sqlite.examine import examine_file
-from holdfast.store.sqlite.existing import refuse_missing_tables
+from standfast.clock import SystemClock
+from standfast.core.job import NewJob
+from standfast.errors import StoreUnavailableError
+from standfast.store.examination import Severity
+from standfast.store.protocol import JobFilter, WorkerBeat, WorkerInfo
+from standfast.store.sqlite import SqliteBackend, bell
+from standfast.store.sqlite.connect import Files
+from standfast.store.sqlite.examine import examine_file
+from standfast.store.sqlite.existing import refuse_missing_tables
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def use_all(backend: SqliteBackend, job: str) -> None:
 
 def is_stored(path: Path, job: str) -> bool:
     with closing(sqlite3.connect(path)) as raw:
-        return raw.execute("SELECT count(*) FROM holdfast_job WHERE id = ?", (job,)).fetchone() == (1,)
+        return raw.execute("SELECT count(*) FROM standfast_job WHERE id = ?", (job,)).fetchone() == (1,)
 
 
 def remove(path: Path) -> None:
@@ -109,7 +109,7 @@ def test_lost_beats_are_made_anew(path: Path, backend: SqliteBackend) -> None:
         Path(f"{files.beats}{end}").unlink(missing_ok=True)
     assert backend.run(backend.verbs.beat([WorkerBeat("worker")])).accepted == {"worker"}
     with closing(sqlite3.connect(files.beats)) as raw:
-        assert raw.execute("SELECT worker FROM holdfast_beat").fetchall() == [("worker",)]
+        assert raw.execute("SELECT worker FROM standfast_beat").fetchall() == [("worker",)]
     assert backend.run(backend.verbs.get("old")) is not None
 
 
@@ -125,7 +125,7 @@ async def test_a_listener_watches_the_file_that_bears_the_name(
     heard += [await listener.wait(30), await listener.wait(0.05)]
     with closing(sqlite3.connect(path)) as raw:
         columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
-        raw.execute(f"INSERT INTO holdfast_job (id, {columns}) SELECT 'new', {columns} FROM holdfast_job")
+        raw.execute(f"INSERT INTO standfast_job (id, {columns}) SELECT 'new', {columns} FROM standfast_job")
         raw.commit()
     heard += [await listener.wait(30), await listener.wait(0.05)]
     listener.close()
@@ -144,7 +144,7 @@ def move_a_backup_over(path: Path) -> bytes:
     backup = path.with_name("backup.db")
     with closing(sqlite3.connect(path)) as raw, closing(sqlite3.connect(backup)) as target:
         raw.backup(target)
-        raw.execute("UPDATE holdfast_job SET payload = zeroblob(100000)")
+        raw.execute("UPDATE standfast_job SET payload = zeroblob(100000)")
         raw.commit()
     backup.rename(path)
     return path.read_bytes()
@@ -178,7 +178,7 @@ def test_who_only_closes_a_replaced_file_leaves_it_as_it_is(path: Path, backend:
 def use_and_die(path: Path) -> None:
     """Use a store in a process that is killed: its log stays behind."""
     program = (
-        "import os, sys; from holdfast.core.job import NewJob; from holdfast.store.sqlite import SqliteBackend;"
+        "import os, sys; from standfast.core.job import NewJob; from standfast.store.sqlite import SqliteBackend;"
         "backend = SqliteBackend(sys.argv[1]); job = NewJob('of-the-dead', 'task', b'');"
         "backend.run(backend.verbs.enqueue([job]));"
         "os.kill(os.getpid(), 9)"
@@ -249,7 +249,7 @@ def test_a_log_that_another_program_made_in_place_of_the_deleted_one_is_not_used
 def test_a_job_in_a_transaction_of_ones_own_is_refused_as_well(path: Path, backend: SqliteBackend) -> None:
     """That connection may have the log open that was deleted, which others do not see."""
     with closing(sqlite3.connect(path, isolation_level=None)) as own:
-        own.execute("SELECT count(*) FROM holdfast_job").fetchone()
+        own.execute("SELECT count(*) FROM standfast_job").fetchone()
         Path(f"{path}-wal").unlink()
         own.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailableError, match="was deleted"):

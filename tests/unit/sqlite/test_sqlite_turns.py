@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.job import NewJob
-from holdfast.ids import new_job_id
-from holdfast.store.sqlite import SqliteBackend, turn
-from holdfast.store.sqlite.turn import Turn
+from standfast.core.job import NewJob
+from standfast.ids import new_job_id
+from standfast.store.sqlite import SqliteBackend, turn
+from standfast.store.sqlite.turn import Turn
 
 WITHOUT_A_PAUSE = """
 import sys, threading
-from holdfast.core.job import NewJob
-from holdfast.ids import new_job_id
-from holdfast.store.sqlite import SqliteBackend
+from standfast.core.job import NewJob
+from standfast.ids import new_job_id
+from standfast.store.sqlite import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 

@@ -7,25 +7,25 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.core.job import Claim, NewJob
-from holdfast.core.states import State
-from holdfast.errors import ConfigurationError, StoreUnavailableError
-from holdfast.events import Event, Events
-from holdfast.settings import Settings
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, ClaimRequest, DueSuspects, Worker, WorkerInfo
-from holdfast.store.verb import Verb
-from holdfast.supervisor.child import Child, ChildSpec, Phase
-from holdfast.supervisor.chores import nobody_minds
-from holdfast.supervisor.heart import Heart
-from holdfast.supervisor.witness import Witness
-from holdfast.testing.simulator.fleet import SimulatedChild
-from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.wires import MemoryLog, WireEnd
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.messages import Message, Renewed, Told
-from holdfast.worker.notes import Notes
-from holdfast.worker.storecalls import StoreCalls
+from standfast.core.job import Claim, NewJob
+from standfast.core.states import State
+from standfast.errors import ConfigurationError, StoreUnavailableError
+from standfast.events import Event, Events
+from standfast.settings import Settings
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import BeatAnswer, ClaimRequest, DueSuspects, Worker, WorkerInfo
+from standfast.store.verb import Verb
+from standfast.supervisor.child import Child, ChildSpec, Phase
+from standfast.supervisor.chores import nobody_minds
+from standfast.supervisor.heart import Heart
+from standfast.supervisor.witness import Witness
+from standfast.testing.simulator.fleet import SimulatedChild
+from standfast.testing.simulator.process import Process
+from standfast.testing.simulator.wires import MemoryLog, WireEnd
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.messages import Message, Renewed, Told
+from standfast.worker.notes import Notes
+from standfast.worker.storecalls import StoreCalls
 
 SETTINGS = Settings(url="memory://", lease=15.0, keep_finished=100.0)
 

@@ -13,28 +13,28 @@ import pytest
 from msgspec.structs import replace
 
 from alert_receivers import hook
-from holdfast.alerts.added import add_rule, remove_rule
-from holdfast.alerts.board import amend_rule
-from holdfast.alerts.channel import CommandChannel, DeadMan
-from holdfast.alerts.defaults import with_defaults
-from holdfast.alerts.delivery import QUEUE, delivery_jobs, trial_notice
-from holdfast.alerts.notices import filing
-from holdfast.alerts.pace import EVERY
-from holdfast.alerts.seeing import seen_in
-from holdfast.alerts.standing import Board
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check, Notice, NoticeKind
-from holdfast.core.record import Kind
-from holdfast.errors import StoreUnavailableError
-from holdfast.events import Events
-from holdfast.settings import Settings
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, Turn
-from holdfast.supervisor.alerting import Alerting
-from holdfast.supervisor.delivering import Courier
-from holdfast.testing.simulator.world import EPOCH, VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.alerts.added import add_rule, remove_rule
+from standfast.alerts.board import amend_rule
+from standfast.alerts.channel import CommandChannel, DeadMan
+from standfast.alerts.defaults import with_defaults
+from standfast.alerts.delivery import QUEUE, delivery_jobs, trial_notice
+from standfast.alerts.notices import filing
+from standfast.alerts.pace import EVERY
+from standfast.alerts.seeing import seen_in
+from standfast.alerts.standing import Board
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check, Notice, NoticeKind
+from standfast.core.record import Kind
+from standfast.errors import StoreUnavailableError
+from standfast.events import Events
+from standfast.settings import Settings
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import BeatAnswer, Turn
+from standfast.supervisor.alerting import Alerting
+from standfast.supervisor.delivering import Courier
+from standfast.testing.simulator.world import EPOCH, VirtualClock
+from standfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")

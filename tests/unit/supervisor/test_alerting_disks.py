@@ -9,20 +9,20 @@ import msgspec
 import pytest
 from household import Moody
 
-from holdfast.alerts.defaults import with_defaults
-from holdfast.alerts.pace import EVERY
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import Notice, NoticeKind
-from holdfast.core.record import Kind
-from holdfast.events import Events
-from holdfast.settings import Settings
-from holdfast.store.protocol import BeatAnswer, Turn, WorkerBeat, WorkerInfo
-from holdfast.supervisor.alerting import Alerting
-from holdfast.supervisor.delivering import Courier
-from holdfast.supervisor.measuring import EXAMINED_EVERY
-from holdfast.supervisor.premises import Premises
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.alerts.defaults import with_defaults
+from standfast.alerts.pace import EVERY
+from standfast.alerts.watching import Watching
+from standfast.core.alert import Notice, NoticeKind
+from standfast.core.record import Kind
+from standfast.events import Events
+from standfast.settings import Settings
+from standfast.store.protocol import BeatAnswer, Turn, WorkerBeat, WorkerInfo
+from standfast.supervisor.alerting import Alerting
+from standfast.supervisor.delivering import Courier
+from standfast.supervisor.measuring import EXAMINED_EVERY
+from standfast.supervisor.premises import Premises
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
 
 SETTINGS = Settings(url="memory://")
 WATCHING = Watching(rules=with_defaults(()))

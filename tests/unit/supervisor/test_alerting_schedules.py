@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Every
-from holdfast.alerts.defaults import with_defaults
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check, Notice, NoticeKind
-from holdfast.core.record import Change, Decision, Kind
-from holdfast.schedule import errands
-from holdfast.schedule.plan import Template
-from holdfast.settings import Settings
-from holdfast.store.errand import run_errand
-from holdfast.store.verb import Verb
-from holdfast.testing.simulator.world import EPOCH
+from standfast import Every
+from standfast.alerts.defaults import with_defaults
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check, Notice, NoticeKind
+from standfast.core.record import Change, Decision, Kind
+from standfast.schedule import errands
+from standfast.schedule.plan import Template
+from standfast.settings import Settings
+from standfast.store.errand import run_errand
+from standfast.store.verb import Verb
+from standfast.testing.simulator.world import EPOCH
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")

@@ -7,11 +7,11 @@ import pytest
 from household import SETTINGS, Household
 from msgspec.structs import replace
 
-from holdfast.core.job import ClaimRef, Ending, NewJob
-from holdfast.core.states import Move, State
-from holdfast.events import DeadRemoved
-from holdfast.store.protocol import JobFilter, Worker, WorkerBeat
-from holdfast.supervisor.chores import SWEEP_EVERY, SWEPT_AT_ONCE
+from standfast.core.job import ClaimRef, Ending, NewJob
+from standfast.core.states import Move, State
+from standfast.events import DeadRemoved
+from standfast.store.protocol import JobFilter, Worker, WorkerBeat
+from standfast.supervisor.chores import SWEEP_EVERY, SWEPT_AT_ONCE
 
 pytestmark = pytest.mark.virtual_time
 

@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from alert_receivers import hook
 from figures_stage import Stage
-from holdfast import CommandChannel, WebhookChannel
-from holdfast.alerts.delivery import DELIVER, QUEUE, delivery_jobs, trial_notice
-from holdfast.alerts.watching import NOT_WATCHING, Watching
-from holdfast.clock import SystemClock
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.errors import StoreUnavailableError
-from holdfast.events import Events, JobCompleted, JobDied, JobRetrying
-from holdfast.ids import new_job_id
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import JobFilter
-from holdfast.supervisor.delivering import AT_ONCE, Courier
-from holdfast.supervisor.figuring import FigureKeeper
-from holdfast.worker.storecalls import StoreCalls
+from standfast import CommandChannel, WebhookChannel
+from standfast.alerts.delivery import DELIVER, QUEUE, delivery_jobs, trial_notice
+from standfast.alerts.watching import NOT_WATCHING, Watching
+from standfast.clock import SystemClock
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.errors import StoreUnavailableError
+from standfast.events import Events, JobCompleted, JobDied, JobRetrying
+from standfast.ids import new_job_id
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import JobFilter
+from standfast.supervisor.delivering import AT_ONCE, Courier
+from standfast.supervisor.figuring import FigureKeeper
+from standfast.worker.storecalls import StoreCalls
 
 SECRET = "a-secret-of-the-receiver"
 

@@ -8,21 +8,21 @@ import pytest
 from household import Household
 from msgspec.structs import replace
 
-from holdfast.core.job import Job
-from holdfast.core.states import State
-from holdfast.events import Events
-from holdfast.store.errand import arun_errand
-from holdfast.supervisor import drainer, recycling
-from holdfast.supervisor.drainer import Drainer
-from holdfast.supervisor.orders import RefusedError, give_order
-from holdfast.supervisor.place import Place
-from holdfast.testing.simulator.fleet import KILLED, Tree
-from holdfast.testing.simulator.land import PLAIN, Land
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.story import SETTINGS
-from holdfast.testing.simulator.wishes import make_wish
-from holdfast.testing.simulator.world import World
+from standfast.core.job import Job
+from standfast.core.states import State
+from standfast.events import Events
+from standfast.store.errand import arun_errand
+from standfast.supervisor import drainer, recycling
+from standfast.supervisor.drainer import Drainer
+from standfast.supervisor.orders import RefusedError, give_order
+from standfast.supervisor.place import Place
+from standfast.testing.simulator.fleet import KILLED, Tree
+from standfast.testing.simulator.land import PLAIN, Land
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.process import Process
+from standfast.testing.simulator.story import SETTINGS
+from standfast.testing.simulator.wishes import make_wish
+from standfast.testing.simulator.world import World
 
 BEATEN = SETTINGS.beat_every + 1.5
 """Seconds until an order was taken."""

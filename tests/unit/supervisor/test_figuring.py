@@ -6,15 +6,15 @@ from random import Random
 import pytest
 
 from figures_stage import Stage
-from holdfast.core.job import Failure
-from holdfast.core.record import Kind
-from holdfast.core.states import Move
-from holdfast.events import Events, JobDied
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, Turn
-from holdfast.supervisor.figuring import FigureKeeper
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.core.job import Failure
+from standfast.core.record import Kind
+from standfast.core.states import Move
+from standfast.events import Events, JobDied
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import BeatAnswer, Turn
+from standfast.supervisor.figuring import FigureKeeper
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time
 

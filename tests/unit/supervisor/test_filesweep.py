@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.job import ClaimRef, NewJob
-from holdfast.durable.shelf import Shelf
-from holdfast.events import Events
-from holdfast.settings import Settings
-from holdfast.store.files import lasting_shelf_of, shelf_of
-from holdfast.store.identity import identity_of
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import WorkerBeat, WorkerInfo
-from holdfast.store.verb import Verb
-from holdfast.supervisor import filesweep
-from holdfast.supervisor.chores import Chores
-from holdfast.supervisor.filesweep import BITE_EVERY, ROUND_EVERY, YOUNG, FileSweep
-from holdfast.testing.clock import FakeClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.core.job import ClaimRef, NewJob
+from standfast.durable.shelf import Shelf
+from standfast.events import Events
+from standfast.settings import Settings
+from standfast.store.files import lasting_shelf_of, shelf_of
+from standfast.store.identity import identity_of
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import WorkerBeat, WorkerInfo
+from standfast.store.verb import Verb
+from standfast.supervisor import filesweep
+from standfast.supervisor.chores import Chores
+from standfast.supervisor.filesweep import BITE_EVERY, ROUND_EVERY, YOUNG, FileSweep
+from standfast.testing.clock import FakeClock
+from standfast.worker.storecalls import StoreCalls
 
 BITE = 5
 

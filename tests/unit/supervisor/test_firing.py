@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 
-from holdfast import Every
-from holdfast.core.record import Change, Kind
-from holdfast.events import Events, ScheduleFired
-from holdfast.schedule import errands
-from holdfast.schedule.plan import Template
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, Turn
-from holdfast.supervisor.firing import Firing
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast import Every
+from standfast.core.record import Change, Kind
+from standfast.events import Events, ScheduleFired
+from standfast.schedule import errands
+from standfast.schedule.plan import Template
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import BeatAnswer, Turn
+from standfast.supervisor.firing import Firing
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time
 

@@ -9,12 +9,12 @@ import tempfile
 
 import pytest
 
-from holdfast.supervisor.folder import PREFIX, private_folder, sweep_abandoned
+from standfast.supervisor.folder import PREFIX, private_folder, sweep_abandoned
 
 OWNER = """
 import sys
 import subprocess
-from holdfast.supervisor.folder import private_folder
+from standfast.supervisor.folder import private_folder
 with private_folder() as folder:
     (folder.path / "w.notes").write_text("1")
     child = subprocess.Popen(["cat"], pass_fds=[folder.lock]) if "with a child" in sys.argv else None
@@ -87,7 +87,7 @@ def test_nothing_else_is_touched(place, tmp_path_factory):
     (elsewhere / "kept").write_text("1")
     (place / f"{PREFIX}link").symlink_to(elsewhere)
     (place / f"{PREFIX}file").write_text("1")
-    (place / "holdfast-1000").mkdir()
+    (place / "standfast-1000").mkdir()
     sweep_abandoned()
     assert len(list(place.iterdir())) == 3
     assert (elsewhere / "kept").exists()

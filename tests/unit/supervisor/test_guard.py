@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.settings import Settings
-from holdfast.supervisor import guardian
-from holdfast.supervisor.guard import COMMAND, Guard, patience_for
-from holdfast.supervisor.guard import PATIENCE as LONGEST_PATIENCE
+from standfast.settings import Settings
+from standfast.supervisor import guardian
+from standfast.supervisor.guard import COMMAND, Guard, patience_for
+from standfast.supervisor.guard import PATIENCE as LONGEST_PATIENCE
 
 PATIENCE = 1.0
 COMMAND_FOR_TESTS = (*COMMAND[:-1], str(PATIENCE))

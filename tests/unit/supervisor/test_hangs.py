@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from household import Household
 
-from holdfast.events import WorkerHung
-from holdfast.supervisor.child import Child, Phase
-from holdfast.supervisor.hangs import START_LIMIT, HangWatch
-from holdfast.testing.simulator.world import VirtualClock
+from standfast.events import WorkerHung
+from standfast.supervisor.child import Child, Phase
+from standfast.supervisor.hangs import START_LIMIT, HangWatch
+from standfast.testing.simulator.world import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -100,7 +100,7 @@ async def test_a_child_that_starts_slowly_is_told_of_before_it_is_ended(caplog) 
     assert not hung(house)
     await asyncio.sleep(3)
     assert hung(house)
-    assert "while it imported the app (if that takes long, set HOLDFAST_HANG_LIMIT)" in house.child.verdict
+    assert "while it imported the app (if that takes long, set STANDFAST_HANG_LIMIT)" in house.child.verdict
     loop.cancel()
 
 

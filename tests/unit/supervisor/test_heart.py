@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from household import SETTINGS, Household
 
-from holdfast.core.crash import DeathKind
-from holdfast.core.job import ClaimRef, NewJob, OnConflict
-from holdfast.core.vitals import Vitals
-from holdfast.events import WorkerLost
-from holdfast.store.protocol import DueSuspects
-from holdfast.supervisor.child import Exit, Phase
-from holdfast.worker.messages import Adopt, Buried, Renewed, Revoke
+from standfast.core.crash import DeathKind
+from standfast.core.job import ClaimRef, NewJob, OnConflict
+from standfast.core.vitals import Vitals
+from standfast.events import WorkerLost
+from standfast.store.protocol import DueSuspects
+from standfast.supervisor.child import Exit, Phase
+from standfast.worker.messages import Adopt, Buried, Renewed, Revoke
 
 pytestmark = pytest.mark.virtual_time
 

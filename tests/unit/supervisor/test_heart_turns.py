@@ -4,8 +4,8 @@ import pytest
 from household import SETTINGS, Household
 from msgspec.structs import replace
 
-from holdfast.store.protocol import Turn, WorkerBeat
-from holdfast.supervisor.child import Phase
+from standfast.store.protocol import Turn, WorkerBeat
+from standfast.supervisor.child import Phase
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,17 +7,17 @@ from random import Random
 import pytest
 from household import Household
 
-from holdfast.core.record import Change, Kind
-from holdfast.events import Events
-from holdfast.locks.errands import give_back, look_at_all, take
-from holdfast.locks.roll import REMEMBERED, Bid
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.supervisor import locksweep
-from holdfast.supervisor.chores import SWEEP_EVERY
-from holdfast.supervisor.locksweep import ROUND_EVERY, LockSweep
-from holdfast.testing.clock import FakeClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.core.record import Change, Kind
+from standfast.events import Events
+from standfast.locks.errands import give_back, look_at_all, take
+from standfast.locks.roll import REMEMBERED, Bid
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.supervisor import locksweep
+from standfast.supervisor.chores import SWEEP_EVERY
+from standfast.supervisor.locksweep import ROUND_EVERY, LockSweep
+from standfast.testing.clock import FakeClock
+from standfast.worker.storecalls import StoreCalls
 
 TTL = timedelta(hours=12)
 

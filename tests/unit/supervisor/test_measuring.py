@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from holdfast.alerts.scout import Here
-from holdfast.core.alert import AlertRule, Check
-from holdfast.errors import StoreUnavailableError
-from holdfast.settings import Settings
-from holdfast.store.examination import Examination
-from holdfast.supervisor.measuring import LEAST_CALLS, Measures
-from holdfast.supervisor.premises import SERVER_EVERY, Premises, PremisesLook, Surveyor
-from holdfast.testing.clock import FakeClock
+from standfast.alerts.scout import Here
+from standfast.core.alert import AlertRule, Check
+from standfast.errors import StoreUnavailableError
+from standfast.settings import Settings
+from standfast.store.examination import Examination
+from standfast.supervisor.measuring import LEAST_CALLS, Measures
+from standfast.supervisor.premises import SERVER_EVERY, Premises, PremisesLook, Surveyor
+from standfast.testing.clock import FakeClock
 
 RULES = [AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9)]
 

@@ -17,23 +17,23 @@ from household import Moody
 from msgspec.structs import replace
 
 from alert_receivers import hook, join_pings
-from holdfast.alerts.channel import CommandChannel, DeadMan
-from holdfast.alerts.defaults import with_defaults
-from holdfast.alerts.pace import CATCHING_UP, EVERY_BUSY
-from holdfast.alerts.seeing import seen_in
-from holdfast.alerts.standing import Board
-from holdfast.alerts.watching import Watching
-from holdfast.core.alert import AlertRule, Check, Notice, NoticeKind
-from holdfast.core.record import Kind
-from holdfast.events import Events, ScheduleMissed
-from holdfast.settings import Settings
-from holdfast.store.protocol import BeatAnswer, Turn
-from holdfast.store.verb import Verb
-from holdfast.supervisor.alerting import Alerting
-from holdfast.supervisor.delivering import Courier
-from holdfast.testing.simulator.loop import here
-from holdfast.testing.simulator.world import EPOCH, VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.alerts.channel import CommandChannel, DeadMan
+from standfast.alerts.defaults import with_defaults
+from standfast.alerts.pace import CATCHING_UP, EVERY_BUSY
+from standfast.alerts.seeing import seen_in
+from standfast.alerts.standing import Board
+from standfast.alerts.watching import Watching
+from standfast.core.alert import AlertRule, Check, Notice, NoticeKind
+from standfast.core.record import Kind
+from standfast.events import Events, ScheduleMissed
+from standfast.settings import Settings
+from standfast.store.protocol import BeatAnswer, Turn
+from standfast.store.verb import Verb
+from standfast.supervisor.alerting import Alerting
+from standfast.supervisor.delivering import Courier
+from standfast.testing.simulator.loop import here
+from standfast.testing.simulator.world import EPOCH, VirtualClock
+from standfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import ConfigurationError
-from holdfast.supervisor.notify import Notifier
+from standfast.errors import ConfigurationError
+from standfast.supervisor.notify import Notifier
 
 
 class Manager:
@@ -35,7 +35,7 @@ class Manager:
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]:
-    address = f"{tmp_path}/notify" if request.param == "path" else f"@holdfast-test-{os.getpid()}-{id(request)}"
+    address = f"{tmp_path}/notify" if request.param == "path" else f"@standfast-test-{os.getpid()}-{id(request)}"
     heard = Manager(address)
     yield heard
     heard.line.close()
@@ -103,7 +103,7 @@ def test_an_alive_file_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None
 
 
 def test_the_alive_file_is_there_while_a_child_is_ready(tmp_path: Path) -> None:
-    file = tmp_path / "holdfast" / "alive"
+    file = tmp_path / "standfast" / "alive"
     asyncio.run(play(Notifier({}, lambda: 0, file), 0.05))
     assert not file.exists()
     notifier = Notifier({}, lambda: 1, file)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.supervisor import offspring
-from holdfast.supervisor.offspring import LOST_STATUS, Offspring
+from standfast.supervisor import offspring
+from standfast.supervisor.offspring import LOST_STATUS, Offspring
 
 SLEEP = "import time; time.sleep(600)"
 HOG = "hoard = bytearray(150 << 20); hoard[::4096] = b'x' * len(range(0, 150 << 20, 4096))"

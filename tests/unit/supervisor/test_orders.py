@@ -7,11 +7,11 @@ from random import Random
 import pytest
 from household import Household, Moody
 
-from holdfast.core.record import Change, Kind
-from holdfast.events import Events
-from holdfast.store.errand import arun_errand
-from holdfast.store.protocol import BeatAnswer
-from holdfast.supervisor.orders import (
+from standfast.core.record import Change, Kind
+from standfast.events import Events
+from standfast.store.errand import arun_errand
+from standfast.store.protocol import BeatAnswer
+from standfast.supervisor.orders import (
     LASTS,
     CarryOut,
     Order,
@@ -21,8 +21,8 @@ from holdfast.supervisor.orders import (
     give_order,
     look_at_order,
 )
-from holdfast.supervisor.permit import take_permit
-from holdfast.worker.storecalls import StoreCalls
+from standfast.supervisor.permit import take_permit
+from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time
 

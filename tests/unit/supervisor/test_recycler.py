@@ -8,22 +8,22 @@ from random import Random
 import pytest
 from household import Moody
 
-from holdfast.errors import StoreUnavailableError
-from holdfast.events import Event, Events, WorkerNotRecycled, WorkerRecycling
-from holdfast.settings import Settings
-from holdfast.store.errand import arun_errand
-from holdfast.supervisor.child import Child, ChildSpec, Phase
-from holdfast.supervisor.orders import Order, RefusedError
-from holdfast.supervisor.permit import RECYCLE, Permit, take_permit
-from holdfast.supervisor.plan import Ports
-from holdfast.supervisor.recycler import Recycler
-from holdfast.supervisor.recycling import Limits, Urgency
-from holdfast.testing.simulator.fleet import SimulatedChild
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.wires import MemoryLog, WireEnd
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from standfast.errors import StoreUnavailableError
+from standfast.events import Event, Events, WorkerNotRecycled, WorkerRecycling
+from standfast.settings import Settings
+from standfast.store.errand import arun_errand
+from standfast.supervisor.child import Child, ChildSpec, Phase
+from standfast.supervisor.orders import Order, RefusedError
+from standfast.supervisor.permit import RECYCLE, Permit, take_permit
+from standfast.supervisor.plan import Ports
+from standfast.supervisor.recycler import Recycler
+from standfast.supervisor.recycling import Limits, Urgency
+from standfast.testing.simulator.fleet import SimulatedChild
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.process import Process
+from standfast.testing.simulator.wires import MemoryLog, WireEnd
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
 
 STARTS_WITHIN = 2.0
 MB = 1_000_000

@@ -2,19 +2,19 @@
 
 import asyncio
 
-from holdfast.errors import StoreUnavailableError
-from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
-from holdfast.supervisor.hangs import HangWatch
-from holdfast.supervisor.heart import Heart
-from holdfast.supervisor.plan import Plan
-from holdfast.supervisor.reception import Reception
-from holdfast.supervisor.recycler import Recycler
-from holdfast.testing.simulator.fleet import IMPORT_TIME, KILLED, Tree
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.story import SETTINGS
-from holdfast.testing.simulator.world import World
-from holdfast.worker.tending import MOST_FAILURES
+from standfast.errors import StoreUnavailableError
+from standfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
+from standfast.supervisor.hangs import HangWatch
+from standfast.supervisor.heart import Heart
+from standfast.supervisor.plan import Plan
+from standfast.supervisor.reception import Reception
+from standfast.supervisor.recycler import Recycler
+from standfast.testing.simulator.fleet import IMPORT_TIME, KILLED, Tree
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.process import Process
+from standfast.testing.simulator.story import SETTINGS
+from standfast.testing.simulator.world import World
+from standfast.worker.tending import MOST_FAILURES
 
 
 def play(story) -> None:

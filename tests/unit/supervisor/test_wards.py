@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from household import Household
 
-from holdfast.core.record import Kind
-from holdfast.locks.errands import free, look_at_all, take
-from holdfast.locks.roll import Bid
-from holdfast.store.errand import run_errand
-from holdfast.supervisor.wards import Wards
-from holdfast.worker.keptfile import LOST, KeptFile
-from holdfast.worker.messages import Holds
+from standfast.core.record import Kind
+from standfast.locks.errands import free, look_at_all, take
+from standfast.locks.roll import Bid
+from standfast.store.errand import run_errand
+from standfast.supervisor.wards import Wards
+from standfast.worker.keptfile import LOST, KeptFile
+from standfast.worker.messages import Holds
 
 pytestmark = pytest.mark.virtual_time
 

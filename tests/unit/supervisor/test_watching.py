@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.supervisor.watching import FileWatch
+from standfast.supervisor.watching import FileWatch
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Cron, Every, Window
-from holdfast.schedule.recycle import RecycleRules
-from holdfast.settings import Settings
-from holdfast.supervisor.recycling import ROOM, SPREAD, TOO_MUCH, Due, Limits, Urgency, Wear, Wish
+from standfast import Cron, Every, Window
+from standfast.schedule.recycle import RecycleRules
+from standfast.settings import Settings
+from standfast.supervisor.recycling import ROOM, SPREAD, TOO_MUCH, Due, Limits, Urgency, Wear, Wish
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
 MB = 1_000_000

@@ -5,9 +5,9 @@ import traceback
 
 import pytest
 
-from holdfast.supervisor.evidence.whereabouts import where_it_hangs
-from holdfast.worker import running
-from holdfast.worker.places import users_line
+from standfast.supervisor.evidence.whereabouts import where_it_hangs
+from standfast.worker import running
+from standfast.worker.places import users_line
 
 CURRENT, OTHER = "Current thread 0x1 (most recent call first):", "Thread 0x2 (most recent call first):"
 LOOP = f'  File "{traceback.__file__}", line 3 in select\n  File "{running.__file__}", line 9 in run'

@@ -8,18 +8,18 @@ from datetime import timedelta
 import pytest
 from household import Household
 
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.job import ClaimRef, NewJob, Progress
-from holdfast.errors import StoreUnavailableError
-from holdfast.incidents.desk import Desk
-from holdfast.incidents.naming import named_in
-from holdfast.store.protocol import Worker, WorkerInfo
-from holdfast.supervisor import witness as module
-from holdfast.supervisor.child import Exit, Phase
-from holdfast.supervisor.evidence.involved import words_of
-from holdfast.supervisor.evidence.memory import Seen
-from holdfast.supervisor.witness import MOMENT, Witness
-from holdfast.worker.messages import Noticed, Stuck
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.job import ClaimRef, NewJob, Progress
+from standfast.errors import StoreUnavailableError
+from standfast.incidents.desk import Desk
+from standfast.incidents.naming import named_in
+from standfast.store.protocol import Worker, WorkerInfo
+from standfast.supervisor import witness as module
+from standfast.supervisor.child import Exit, Phase
+from standfast.supervisor.evidence.involved import words_of
+from standfast.supervisor.evidence.memory import Seen
+from standfast.supervisor.witness import MOMENT, Witness
+from standfast.worker.messages import Noticed, Stuck
 
 SEGV, KILLED = Exit(-signal.SIGSEGV, 50 << 20, 1.5), Exit(-signal.SIGKILL, 900 << 20, 1.5)
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.testing import HoldfastKit
+from standfast import Standfast
+from standfast.testing import StandfastKit
 
 
 @pytest.fixture
 def app():
-    return Holdfast("memory://")
+    return Standfast("memory://")
 
 
 @pytest.fixture
 def kit(app):
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         yield kit

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import pytest
 
-from holdfast import Context, Holdfast, Secret, State
-from holdfast.errors import UnknownTaskError
+from standfast import Context, Secret, Standfast, State
+from standfast.errors import UnknownTaskError
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Address:
 
 @pytest.fixture
 def app():
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(queue="mail", tags=["letters"])
     def send(ctx: Context, to: str, subject: str = "hello", where: Address | None = None) -> None: ...

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import pytest
 
-from holdfast import (
+from standfast import (
     ConfigurationError,
     Context,
     Discard,
@@ -21,9 +21,9 @@ from holdfast import (
     State,
     current_context,
 )
-from holdfast.events import JobProgressed
-from holdfast.testing import HoldfastKit
-from holdfast.worker import running
+from standfast.events import JobProgressed
+from standfast.testing import StandfastKit
+from standfast.worker import running
 
 
 def outcomes(runs):
@@ -236,7 +236,7 @@ def test_raising_raises_what_is_ignored_after_a_transaction(app, quick_path, kin
             return await call_next()
 
     book = app.task(awrite if kind == "on_loop" else write, name="book")
-    with HoldfastKit(app, url=f"sqlite:///{path}") as kit, closing(sqlite3.connect(path)) as shop:
+    with StandfastKit(app, url=f"sqlite:///{path}") as kit, closing(sqlite3.connect(path)) as shop:
         shop.execute("CREATE TABLE booking (account)")
         first, second = book.enqueue(), book.enqueue()
         with pytest.raises(JobStateError, match="completed by an earlier transaction") as raised:
@@ -499,7 +499,7 @@ def test_the_context_is_to_be_had_from_any_depth(app, quick_path, kind, within):
         return await abare()
 
     path = quick_path / "jobs.db"
-    with HoldfastKit(app, url=f"sqlite:///{path}") as kit:
+    with StandfastKit(app, url=f"sqlite:///{path}") as kit:
         for function in (abare, agiven) if kind == "on_loop" else (bare, given):
             seen.clear()
             handle = app.task(function).enqueue()

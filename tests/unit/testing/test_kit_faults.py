@@ -4,9 +4,9 @@ import sqlite3
 
 import pytest
 
-from holdfast import Context, State
-from holdfast.events import WorkerCrashed
-from holdfast.testing import HoldfastKit
+from standfast import Context, State
+from standfast.events import WorkerCrashed
+from standfast.testing import StandfastKit
 
 KINDS = pytest.mark.parametrize("kind", ["plain", "on_loop"])
 
@@ -135,7 +135,7 @@ def test_a_failing_block_keeps_its_own_error(kit):
 
 
 def test_a_fault_without_a_block_must_strike_before_the_kit_ends(app):
-    with pytest.raises(AssertionError, match="'charge' should have struck once"), HoldfastKit(app) as kit:
+    with pytest.raises(AssertionError, match="'charge' should have struck once"), StandfastKit(app) as kit:
         kit.crash_after("charge")
 
 
@@ -164,7 +164,7 @@ def test_a_transaction_is_done_once_however_the_attempt_dies(app, tmp_path):
     def count():
         return booked.execute("SELECT count(*) FROM booking").fetchone()[0]
 
-    with HoldfastKit(app, url=f"sqlite:///{path}") as kit:
+    with StandfastKit(app, url=f"sqlite:///{path}") as kit:
         handle = book.enqueue()
         with kit.crash_after("within"):
             assert [run.outcome for run in kit.drain()] == ["crashed"]

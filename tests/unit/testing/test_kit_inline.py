@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from holdfast import Holdfast, State
+from standfast import Standfast, State
 
 
 @pytest.fixture
 def app():
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def plain_leaf(word: str) -> str:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Context, Cron, Every, Holdfast, ScheduleNotFoundError
-from holdfast.core.record import Decision
-from holdfast.events import ScheduleFired, ScheduleMissed
-from holdfast.testing import HoldfastKit
+from standfast import Context, Cron, Every, ScheduleNotFoundError, Standfast
+from standfast.core.record import Decision
+from standfast.events import ScheduleFired, ScheduleMissed
+from standfast.testing import StandfastKit
 
 HOUR = 3600
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ def seen():
 
 @pytest.fixture
 def app(seen):
-    made = Holdfast("memory://")
+    made = Standfast("memory://")
 
     @made.task(schedule=Every(HOUR))
     def hourly(ctx: Context) -> None:
@@ -32,7 +32,7 @@ def app(seen):
 
 @pytest.fixture
 def kit(app):
-    with HoldfastKit(app, start=NOON) as kit:
+    with StandfastKit(app, start=NOON) as kit:
         yield kit
 
 
@@ -117,7 +117,7 @@ def test_a_job_without_a_schedule_has_none(app, kit):
     def plain(ctx: Context) -> None:
         told.append((ctx.schedule, ctx.planned_at))
 
-    plain.options(metadata={"holdfast.planned": "some day"}).enqueue()
+    plain.options(metadata={"standfast.planned": "some day"}).enqueue()
     kit.drain()
     assert told == [(None, None)]
 
@@ -164,10 +164,10 @@ def test_from_async_code_too(kit):
 
 def test_a_kit_that_is_not_in_use_fires_nothing(app):
     with pytest.raises(RuntimeError, match="not in use"):
-        HoldfastKit(app).fire_schedules()
+        StandfastKit(app).fire_schedules()
 
 
 def test_on_sqlite_as_in_memory(app, seen, tmp_path):
-    with HoldfastKit(app, url=f"sqlite:///{tmp_path / 'kit.db'}", start=NOON) as kit:
+    with StandfastKit(app, url=f"sqlite:///{tmp_path / 'kit.db'}", start=NOON) as kit:
         kit.live(2 * HOUR)
     assert [planned for _, planned in seen] == [at(HOUR), at(2 * HOUR)]

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast import Context, Holdfast
-from holdfast.testing import HoldfastKit
+from standfast import Context, Standfast
+from standfast.testing import StandfastKit
 
 WEEK = 7 * 86_400
 
@@ -14,7 +14,7 @@ WEEK = 7 * 86_400
 @pytest.fixture
 def app():
     """Give an app in memory."""
-    return Holdfast("memory://")
+    return Standfast("memory://")
 
 
 def test_a_sleep_moves_the_clock(app):
@@ -33,7 +33,7 @@ def test_a_sleep_moves_the_clock(app):
         await ctx.asleep(timedelta(days=7))
         took.append(app.clock.now() - before)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         thread.enqueue()
         coroutine.enqueue()
         kit.drain(raising=True)
@@ -53,7 +53,7 @@ def test_sleeps_beside_each_other_take_the_time_of_the_longest(app):
         await asyncio.gather(ctx.asleep(5), ctx.asleep(3), ctx.asleep(4))
         took.append(app.clock.boot() - before)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         several.enqueue()
         kit.drain(raising=True)
     assert took == [5]
@@ -67,7 +67,7 @@ def test_a_handler_may_sleep_past_the_time_that_a_test_lets_pass(app):
         ctx.sleep(100)
         return "slept"
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         began = kit.clock.boot()
         sleep.enqueue()
         assert [run.result for run in kit.live(10)] == ["slept"]
@@ -87,7 +87,7 @@ def test_a_cancelled_handler_does_not_sleep(app):
         await app.handle(ctx.job_id).acancel()
         await ctx.asleep(WEEK)
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         began = kit.clock.boot()
         jobs = [cancelled.enqueue(), acancelled.enqueue()]
         kit.drain()

@@ -10,29 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import (
+from standfast import (
     ArgumentsError,
     Context,
     Exponential,
     Fail,
-    Holdfast,
     JobNotFoundError,
     JobStateError,
     Retries,
+    Standfast,
     WaitTimeoutError,
 )
-from holdfast.events import JobSnoozed
-from holdfast.testing import HoldfastKit
+from standfast.events import JobSnoozed
+from standfast.testing import StandfastKit
 
 
 @pytest.fixture
 def app():
-    return Holdfast("memory://")
+    return Standfast("memory://")
 
 
 @pytest.fixture
 def kit(app):
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         yield kit
 
 
@@ -432,7 +432,7 @@ def test_a_step_commits_with_rows_of_the_apps_own(app, tmp_path):
         finally:
             own.close()
 
-    with HoldfastKit(app, url=f"sqlite:///{file}") as kit:
+    with StandfastKit(app, url=f"sqlite:///{file}") as kit:
         app.prepare()
         with sqlite3.connect(file) as own:
             own.execute("CREATE TABLE booking (n INTEGER)")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import JobDeadError, JobNotFoundError, ResultTimeoutError
+from standfast import JobDeadError, JobNotFoundError, ResultTimeoutError
 
 
 @pytest.fixture

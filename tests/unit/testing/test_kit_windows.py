@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Context, Every, Holdfast, Interrupted, Window
-from holdfast.core.states import State
-from holdfast.testing import HoldfastKit
+from standfast import Context, Every, Interrupted, Standfast, Window
+from standfast.core.states import State
+from standfast.testing import StandfastKit
 
 START = datetime(2026, 3, 1, 2, 59, tzinfo=UTC)
 NIGHT = Window("03:00", "03:15")
@@ -15,8 +15,8 @@ ran: list[datetime] = []
 
 
 @pytest.fixture(params=["queue", "task"])
-def app(request) -> Holdfast:
-    app = Holdfast("memory://")
+def app(request) -> Standfast:
+    app = Standfast("memory://")
     ran.clear()
     window = NIGHT if request.param == "task" else None
 
@@ -29,8 +29,8 @@ def app(request) -> Holdfast:
     return app
 
 
-def test_nothing_runs_inside_and_it_runs_after(app: Holdfast) -> None:
-    with HoldfastKit(app, start=START) as kit:
+def test_nothing_runs_inside_and_it_runs_after(app: Standfast) -> None:
+    with StandfastKit(app, start=START) as kit:
         kit.advance(120)
         handle = app.tasks["send"].enqueue()
         assert kit.drain() == []
@@ -40,8 +40,8 @@ def test_nothing_runs_inside_and_it_runs_after(app: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("how", ["drain_all", "live"])
-def test_time_goes_on_to_the_end_of_the_window(app: Holdfast, how: str) -> None:
-    with HoldfastKit(app, start=START) as kit:
+def test_time_goes_on_to_the_end_of_the_window(app: Standfast, how: str) -> None:
+    with StandfastKit(app, start=START) as kit:
         for delay in (0, 120, 900, 1800):
             app.tasks["send"].options(delay=delay).enqueue()
         kit.drain_all() if how == "drain_all" else kit.live(3600)
@@ -50,7 +50,7 @@ def test_time_goes_on_to_the_end_of_the_window(app: Holdfast, how: str) -> None:
 
 def test_a_schedule_fires_inside_and_its_job_waits() -> None:
     """To be closed is not to be left out: that is what `exclude` is for."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     planned: list[tuple[str, str]] = []
     every = Every(300, anchored=True, overlap="allow")
 
@@ -58,7 +58,7 @@ def test_a_schedule_fires_inside_and_its_job_waits() -> None:
     def tidy(ctx: Context) -> None:
         planned.append((f"{ctx.planned_at:%H:%M}", f"{app.clock.now():%H:%M}"))
 
-    with HoldfastKit(app, start=START) as kit:
+    with StandfastKit(app, start=START) as kit:
         kit.live(1260)
     assert planned == [
         ("03:00", "03:15"),
@@ -69,21 +69,21 @@ def test_a_schedule_fires_inside_and_its_job_waits() -> None:
     ]
 
 
-def test_where_nothing_waits_no_window_moves_the_clock(app: Holdfast) -> None:
-    with HoldfastKit(app, start=START) as kit:
+def test_where_nothing_waits_no_window_moves_the_clock(app: Standfast) -> None:
+    with StandfastKit(app, start=START) as kit:
         kit.advance(120)
         assert kit.drain_all() == []
         assert kit.clock.now() == START + timedelta(seconds=120)
 
 
 def test_without_a_start_the_hour_of_the_test_does_not_matter() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(window=ALMOST_ALWAYS)
     def send() -> None: ...
 
     app.queue("default", window=ALMOST_ALWAYS)
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         handle = send.enqueue()
         kit.drain()
         assert kit.job(handle).state is State.COMPLETED
@@ -92,7 +92,7 @@ def test_without_a_start_the_hour_of_the_test_does_not_matter() -> None:
 @pytest.mark.parametrize("began", [True, False])
 def test_a_job_that_goes_on_inside_a_window_does_not_expire(began: bool) -> None:
     """One that has done a step goes on after the window; one that was only given back is too late by then."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(window=NIGHT, start_within=300, on_late="expire")
     def work(ctx: Context) -> None:
@@ -103,7 +103,7 @@ def test_a_job_that_goes_on_inside_a_window_does_not_expire(began: bool) -> None
             raise Interrupted
         ctx.step("ask", int)
 
-    with HoldfastKit(app, start=START) as kit:
+    with StandfastKit(app, start=START) as kit:
         handle = work.enqueue()
         kit.drain_all()
         job = kit.job(handle)

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from holdfast.core.job import ClaimRef
-from holdfast.testing.simulator.trail import Trail
-from holdfast.worker.saving import FLUSH_LIMIT
+from standfast.core.job import ClaimRef
+from standfast.testing.simulator.trail import Trail
+from standfast.worker.saving import FLUSH_LIMIT
 
 FIRST, SECOND = ClaimRef("job", 1), ClaimRef("job", 2)
 

@@ -5,8 +5,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from holdfast import Holdfast
-from holdfast.testing import HoldfastKit
+from standfast import Standfast
+from standfast.testing import StandfastKit
 
 
 class Stage:
@@ -17,9 +17,9 @@ class Stage:
         self.provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.tracer = self.provider.get_tracer("test")
-        self.app = Holdfast("memory://")
+        self.app = Standfast("memory://")
         self.app.use_tracing(self.provider, propagator)
-        self.kit = HoldfastKit(self.app)
+        self.kit = StandfastKit(self.app)
 
     @property
     def spans(self):

@@ -6,11 +6,11 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from holdfast import Holdfast, Secret
-from holdfast.codec import Arguments, carried_in, carrying, trace_id_in
-from holdfast.codec.carried import MOST
-from holdfast.watch.envelope import changed_payload, decoded_args
-from holdfast.watch.jobfields import job_fields
+from standfast import Secret, Standfast
+from standfast.codec import Arguments, carried_in, carrying, trace_id_in
+from standfast.codec.carried import MOST
+from standfast.watch.envelope import changed_payload, decoded_args
+from standfast.watch.jobfields import job_fields
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CARRIED = {"traceparent": PARENT, "tracestate": "shop=blue"}
@@ -31,7 +31,7 @@ ARGUMENTS = Arguments(send, task="send")
 )
 def test_without_tracing_a_payload_is_what_it_always_was(given, payload):
     """To the byte: releases that know nothing of traces wrote the same."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     task = app.task(send)
     assert task.enqueue(**given).job().payload == payload
     assert carrying(payload, {}) == payload

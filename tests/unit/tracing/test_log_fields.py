@@ -10,11 +10,11 @@ from typing import Annotated
 import pytest
 import structlog
 
-from holdfast import Context, Secret
-from holdfast.logs import JobFields, add_job_fields, job_fields
-from holdfast.testing.clock import FakeClock
-from holdfast.watch.foreign_logs import RecordHandler
-from holdfast.watch.jsonlines import JsonLines
+from standfast import Context, Secret
+from standfast.logs import JobFields, add_job_fields, job_fields
+from standfast.testing.clock import FakeClock
+from standfast.watch.foreign_logs import RecordHandler
+from standfast.watch.jsonlines import JsonLines
 
 UNFIT = "ValueError: invalid literal for int() with base 10: '••••'"
 FIELDS = {"job_id", "task", "queue", "attempt", "trace_id", "span_id"}

@@ -14,10 +14,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, T
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from holdfast import ConfigurationError, Context, Every, Holdfast, KeyTakenError, Secret, Snooze, State
-from holdfast.codec import carried_in
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.events import JobCompleted, JobRetrying
+from standfast import ConfigurationError, Context, Every, KeyTakenError, Secret, Snooze, Standfast, State
+from standfast.codec import carried_in
+from standfast.core.job import Claim, ClaimRef
+from standfast.events import JobCompleted, JobRetrying
 
 
 def parent_of(span):
@@ -39,21 +39,21 @@ def test_retries_of_a_job_are_in_the_trace_of_its_enqueue(stage):
     assert stage.traces == {request.get_span_context().trace_id}
     assert parent_of(enqueue) == request.get_span_context().span_id
     assert [parent_of(span) for span in (*runs, *waits)] == [enqueue.context.span_id] * 6
-    assert [span.attributes["holdfast.outcome"] for span in runs] == ["retry", "retry", "complete"]
+    assert [span.attributes["standfast.outcome"] for span in runs] == ["retry", "retry", "complete"]
     assert [span.status.status_code for span in runs] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
-    assert runs[0].events[1].attributes["holdfast.delay"] == 5
-    assert dict(runs[1].attributes) | {"holdfast.worker": ""} == {
-        "messaging.system": "holdfast",
+    assert runs[0].events[1].attributes["standfast.delay"] == 5
+    assert dict(runs[1].attributes) | {"standfast.worker": ""} == {
+        "messaging.system": "standfast",
         "messaging.operation.name": "run",
         "messaging.operation.type": "process",
         "messaging.destination.name": "default",
         "messaging.message.id": handle.id,
-        "holdfast.task": "flaky",
-        "holdfast.attempt": 2,
-        "holdfast.max_attempts": 3,
-        "holdfast.fence": 2,
-        "holdfast.worker": "",
-        "holdfast.outcome": "retry",
+        "standfast.task": "flaky",
+        "standfast.attempt": 2,
+        "standfast.max_attempts": 3,
+        "standfast.fence": 2,
+        "standfast.worker": "",
+        "standfast.outcome": "retry",
         "error.type": "ConnectionError",
     }
     told = [event for event in stage.kit.events if isinstance(event, JobRetrying | JobCompleted)]
@@ -99,7 +99,7 @@ async def test_each_way_to_enqueue_has_a_span(stage, many):
 
 def test_work_that_is_enqueued_instead_of_done_is_traced(tmp_path, stage):
     """`when_full="enqueue"` enqueues as anyone does."""
-    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=1, background_when_full="enqueue")
+    app = Standfast(f"sqlite:///{tmp_path}/jobs.db", background_limit=1, background_when_full="enqueue")
     app.use_tracing(stage.provider)
 
     @app.task
@@ -220,10 +220,10 @@ def test_a_run_that_ends_in_a_wait_says_for_what(stage):
     stage.kit.drain_all()
     events = [event for span in stage.named("run waits") for event in span.events]
     assert [event.name for event in events] == ["sleep_until", "wait_for", "exception"]
-    assert events[0].attributes["holdfast.delay"] == pytest.approx(60)
-    assert dict(events[1].attributes) == {"holdfast.signal": "paid"}
+    assert events[0].attributes["standfast.delay"] == pytest.approx(60)
+    assert dict(events[1].attributes) == {"standfast.signal": "paid"}
     (snooze,) = stage.named("run snoozes")[0].events
-    assert (snooze.name, dict(snooze.attributes)) == ("snooze", {"holdfast.delay": 7})
+    assert (snooze.name, dict(snooze.attributes)) == ("snooze", {"standfast.delay": 7})
 
 
 def test_all_attempts_of_a_scheduled_job_are_in_a_trace_of_its_own(stage):
@@ -374,11 +374,11 @@ def test_an_attempt_leaves_nothing_in_the_context(stage):
     assert trace.get_current_span().is_recording()
     attempt.end(None)
     assert not trace.get_current_span().get_span_context().is_valid
-    assert stage.only("run work").attributes["holdfast.outcome"] == "lost"
+    assert stage.only("run work").attributes["standfast.outcome"] == "lost"
 
 
 def test_an_app_without_tracing_makes_no_span(stage):
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     def work() -> None: ...
@@ -391,7 +391,7 @@ def test_an_app_without_tracing_makes_no_span(stage):
 
 
 def test_tracing_is_asked_for_once_and_with_what_it_takes():
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     with pytest.raises(ConfigurationError, match=r"provider of app\.use_tracing must be .* not 'x'; leave it out"):
         app.use_tracing("x")
     with pytest.raises(ConfigurationError, match=r"propagator of app\.use_tracing .* leave it out for W3C's"):

@@ -10,7 +10,7 @@ def run(code):
 
 def test_an_app_that_is_not_traced_loads_nothing_of_it():
     ended = run(
-        "import sys\nfrom holdfast import Holdfast\nHoldfast('memory://')\n"
+        "import sys\nfrom standfast import Standfast\nStandfast('memory://')\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     assert ended.returncode == 0, ended.stderr
@@ -22,12 +22,12 @@ def test_where_it_is_missing_the_remedy_is_told():
         "find = PathFinder.find_spec\n"
         "hidden = 'opentelemetry'\n"
         "PathFinder.find_spec = lambda name, *more: None if name.startswith(hidden) else find(name, *more)\n"
-        "from holdfast import Holdfast\nHoldfast('memory://').use_tracing()"
+        "from standfast import Standfast\nStandfast('memory://').use_tracing()"
     )
     ended = run(hidden)
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
     assert last == (
-        "holdfast.errors.ConfigurationError: app.use_tracing needs opentelemetry-api, which is not installed:"
+        "standfast.errors.ConfigurationError: app.use_tracing needs opentelemetry-api, which is not installed:"
         " run pip install -e 'path/to/the/clone[otel]'"
     )

@@ -5,11 +5,11 @@ from typing import Any
 
 from stage import Stage
 
-from holdfast.core.memo import Save
-from holdfast.errors import StoreUnavailableError, ValueNotStoredError
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.memory.store import MemoryStore
-from holdfast.store.verb import Verb
+from standfast.core.memo import Save
+from standfast.errors import StoreUnavailableError, ValueNotStoredError
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.memory.store import MemoryStore
+from standfast.store.verb import Verb
 
 
 class Noting(MemoryStore):

@@ -7,21 +7,21 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.core.job import Attempt, Job
-from holdfast.core.states import FINAL
-from holdfast.events import Event
-from holdfast.settings import Settings
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import WorkerBeat, WorkerInfo
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.wires import MemoryLog, WireEnd
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.watch.why import explain
-from holdfast.worker.messages import Renewed, Revoke, Stop
-from holdfast.worker.ports import Ports
-from holdfast.worker.worker import Worker
+from standfast import Standfast
+from standfast.core.job import Attempt, Job
+from standfast.core.states import FINAL
+from standfast.events import Event
+from standfast.settings import Settings
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import WorkerBeat, WorkerInfo
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.process import Process
+from standfast.testing.simulator.wires import MemoryLog, WireEnd
+from standfast.testing.simulator.world import VirtualClock
+from standfast.watch.why import explain
+from standfast.worker.messages import Renewed, Revoke, Stop
+from standfast.worker.ports import Ports
+from standfast.worker.worker import Worker
 
 SETTINGS = Settings(url="memory://", lease=1000.0, grace=5.0, concurrency=4)
 PATIENCE = 30.0
@@ -33,7 +33,7 @@ class Stage:
 
     kind: type[MemoryBackend] = MemoryBackend
 
-    def __init__(self, app: Holdfast, settings: Settings = SETTINGS, **options: Any) -> None:
+    def __init__(self, app: Standfast, settings: Settings = SETTINGS, **options: Any) -> None:
         self.app = app
         self.clock = VirtualClock()
         self.places = settings.concurrency

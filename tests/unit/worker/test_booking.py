@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.worker.booking import PATIENCE, crowded_out
+from standfast.worker.booking import PATIENCE, crowded_out
 
 
 def test_jobs_with_a_place_each_stay() -> None:

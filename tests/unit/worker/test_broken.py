@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from stage import Stage, play, working
 
-from holdfast import Custom, Exponential, Holdfast
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.events import JobRetrying
-from holdfast.handle import JobHandle
-from holdfast.ids import new_job_id
-from holdfast.worker.messages import Noticed, Unfit
+from standfast import Custom, Exponential, Standfast
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.events import JobRetrying
+from standfast.handle import JobHandle
+from standfast.ids import new_job_id
+from standfast.worker.messages import Noticed, Unfit
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -25,7 +25,7 @@ def test_an_attempt_that_breaks_comes_back_after_the_default_backoff(caplog) -> 
     """Not at once and over and over; after its last attempt it is dead, with the reason."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(amount: "Decimal") -> None:
@@ -52,7 +52,7 @@ def test_a_job_that_cannot_be_read_is_dead_at_once_and_an_incident() -> None:
     """Others run; the supervisor is told which job it is and what is wrong with it, once for many."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work() -> None: ...
@@ -87,7 +87,7 @@ def test_an_attempt_ends_whatever_breaks_it_outside_its_handler(caplog) -> None:
     """An attempt whose task was over was held for ever: its lease renewed, past its timeout, without a word."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task(max_attempts=2, backoff=Custom(cancelled))
         async def cancelled_in_its_backoff() -> None:
@@ -116,7 +116,7 @@ def test_a_worker_leaves_if_a_handler_cancels_the_attempt_of_a_function_in_a_thr
     begun, end = threading.Event(), threading.Event()
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         def plain() -> None:

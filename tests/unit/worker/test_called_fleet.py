@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from holdfast.settings import Settings
+from standfast.settings import Settings
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")

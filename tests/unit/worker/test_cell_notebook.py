@@ -4,11 +4,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from holdfast.core.job import ClaimRef
-from holdfast.core.memo import Memo
-from holdfast.errors import LostClaimError, StoreError
-from holdfast.worker.isolated.messages import Asked, FromCell, Noted, Recalled, Wrote
-from holdfast.worker.isolated.notebook import CellNotebook, answer_cell
+from standfast.core.job import ClaimRef
+from standfast.core.memo import Memo
+from standfast.errors import LostClaimError, StoreError
+from standfast.worker.isolated.messages import Asked, FromCell, Noted, Recalled, Wrote
+from standfast.worker.isolated.notebook import CellNotebook, answer_cell
 
 REF = ClaimRef("job", 3)
 

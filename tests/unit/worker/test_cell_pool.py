@@ -12,27 +12,27 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from holdfast.clock import SystemClock
-from holdfast.codec import decode_result
-from holdfast.core.incident import Trouble
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.core.states import Move
-from holdfast.policy import Policy
-from holdfast.settings import Settings
-from holdfast.worker.control import Control, StopReason
-from holdfast.worker.isolated import carrying
-from holdfast.worker.isolated import pool as pools
-from holdfast.worker.isolated.messages import Furnish
-from holdfast.worker.isolated.pool import CellPool
-from holdfast.worker.judge import Judge
-from holdfast.worker.lease import Lease
+from standfast.clock import SystemClock
+from standfast.codec import decode_result
+from standfast.core.incident import Trouble
+from standfast.core.job import Claim, ClaimRef
+from standfast.core.states import Move
+from standfast.policy import Policy
+from standfast.settings import Settings
+from standfast.worker.control import Control, StopReason
+from standfast.worker.isolated import carrying
+from standfast.worker.isolated import pool as pools
+from standfast.worker.isolated.messages import Furnish
+from standfast.worker.isolated.pool import CellPool
+from standfast.worker.judge import Judge
+from standfast.worker.lease import Lease
 
 APP = """
 import asyncio, logging, os, time
 from pathlib import Path
-from holdfast import Context, Holdfast
+from standfast import Context, Standfast
 
-app = Holdfast("memory://")
+app = Standfast("memory://")
 
 @app.task(isolation="process")
 def where(folder: str, together: int) -> int:

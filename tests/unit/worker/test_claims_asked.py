@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
-from holdfast import Holdfast
-from holdfast.core.states import State
-from holdfast.errors import StoreUnavailableError
+from standfast import Standfast
+from standfast.core.states import State
+from standfast.errors import StoreUnavailableError
 
 RARELY = replace(SETTINGS, safety_poll=1000.0)
 JOBS = 10
@@ -36,7 +36,7 @@ def test_a_job_costs_an_idle_worker_one_claim() -> None:
     """The end of a job is no reason to ask for more, where the last answer has left nothing."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def noop() -> None:
@@ -60,7 +60,7 @@ def test_what_rings_while_all_places_are_taken_is_not_forgotten(jobs: int) -> No
     """A worker that cannot take more now asks again as soon as it can, without a poll."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def take_a_second() -> None:
@@ -83,7 +83,7 @@ def test_a_job_that_is_given_back_is_asked_for_again() -> None:
     """What comes back from this very worker is due at once, and no poll is needed to see it."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         tries = []
 
         @app.task(max_attempts=3, backoff=0)
@@ -106,7 +106,7 @@ def test_what_was_asked_for_in_vain_is_asked_for_again() -> None:
     """A bell that rang while the store was away is not forgotten, and no poll is needed."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def noop() -> None:
@@ -128,7 +128,7 @@ def test_a_task_that_a_worker_does_not_know_is_put_aside_whole() -> None:
     """After the first of its jobs the store puts the others aside: they never reach this worker."""
 
     async def scenario() -> None:
-        app, other = Holdfast("memory://"), Holdfast("memory://")
+        app, other = Standfast("memory://"), Standfast("memory://")
 
         @app.task
         async def known() -> None:

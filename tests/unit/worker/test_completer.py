@@ -7,20 +7,20 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.core.job import ClaimRef, Ending, NewJob, Verdict
-from holdfast.core.states import Move, State
-from holdfast.errors import StoreUnavailableError, ValueNotStoredError
-from holdfast.events import Event, Events, StoreAway, StoreBack
-from holdfast.figures.counting import Tally
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.store.verb import Verb
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.wires import MemoryLog
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.completer import BACKLOG_LIMIT, Completer, Ended
-from holdfast.worker.notes import Notes, read_notes
-from holdfast.worker.storecalls import StoreCalls
+from standfast.core.job import ClaimRef, Ending, NewJob, Verdict
+from standfast.core.states import Move, State
+from standfast.errors import StoreUnavailableError, ValueNotStoredError
+from standfast.events import Event, Events, StoreAway, StoreBack
+from standfast.figures.counting import Tally
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.store.verb import Verb
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.wires import MemoryLog
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.completer import BACKLOG_LIMIT, Completer, Ended
+from standfast.worker.notes import Notes, read_notes
+from standfast.worker.storecalls import StoreCalls
 
 
 class Unreliable(MemoryBackend):

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
-from holdfast import Holdfast
-from holdfast.core.vitals import Vitals
-from holdfast.events import Event, WorkerDeadlocked
-from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
-from holdfast.worker.messages import Pulse
+from standfast import Standfast
+from standfast.core.vitals import Vitals
+from standfast.events import Event, WorkerDeadlocked
+from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.worker.messages import Pulse
 
 PLACES = 2
 LONG = 120.0
@@ -23,7 +23,7 @@ class Kitchen:
     """An app whose dishes wait for their parts, and a worker with two places."""
 
     def __init__(self, **options: Any) -> None:
-        self.app = Holdfast("memory://")
+        self.app = Standfast("memory://")
 
         @self.app.task(**options)
         async def part() -> int:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from stage import SETTINGS, Stage, play
 
-from holdfast import Context, Holdfast
-from holdfast.core.incident import Trouble
-from holdfast.core.states import State
-from holdfast.events import JobCompleted
-from holdfast.store.protocol import WorkerBeat
-from holdfast.worker.messages import Noticed, Unfit
-from holdfast.worker.notes import read_notes
-from holdfast.worker.tending import FIRST_REST, MOST_FAILURES
+from standfast import Context, Standfast
+from standfast.core.incident import Trouble
+from standfast.core.states import State
+from standfast.events import JobCompleted
+from standfast.store.protocol import WorkerBeat
+from standfast.worker.messages import Noticed, Unfit
+from standfast.worker.notes import read_notes
+from standfast.worker.tending import FIRST_REST, MOST_FAILURES
 
 JOBS = 40
 
@@ -49,7 +49,7 @@ class Theatre:
     """A worker with jobs to run, and what its supervisor hears of it."""
 
     def __init__(self) -> None:
-        self.app = Holdfast("memory://")
+        self.app = Standfast("memory://")
         self.runs: list[str] = []
 
         @self.app.task
@@ -207,7 +207,7 @@ def test_a_stop_that_comes_too_late_changes_nothing(cancelled: bool) -> None:
     """The worker is over, or is being cancelled with its process: there is nothing left to stop."""
 
     async def scenario() -> None:
-        stage = Stage(Holdfast("memory://"))
+        stage = Stage(Standfast("memory://"))
         running = asyncio.ensure_future(stage.worker.run())
         await asyncio.sleep(0)
         if cancelled:

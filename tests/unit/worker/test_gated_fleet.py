@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.gates.limit import Limit
-from holdfast.gates.limits import Limits
-from holdfast.settings import Settings
+from standfast.gates.limit import Limit
+from standfast.gates.limits import Limits
+from standfast.settings import Settings
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")

@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
-from holdfast import Holdfast, Window
-from holdfast.core.states import Move, State
-from holdfast.gates.adaptive import Adaptive
-from holdfast.store.protocol import ClaimRequest, Turn, WorkerInfo
-from holdfast.worker.gates import Gates
-from holdfast.worker.messages import Renewed, Told
+from standfast import Standfast, Window
+from standfast.core.states import Move, State
+from standfast.gates.adaptive import Adaptive
+from standfast.store.protocol import ClaimRequest, Turn, WorkerInfo
+from standfast.worker.gates import Gates
+from standfast.worker.messages import Renewed, Told
 
 MANY = replace(SETTINGS, concurrency=10)
 RARELY = replace(MANY, safety_poll=1000.0)
@@ -57,9 +57,9 @@ def released(stage: Stage, handles: list[Any]) -> int:
     return sum(attempt.how == Move.RELEASE for handle in handles for attempt in stage.history(handle))
 
 
-def app_with(busy: Busy, **options: Any) -> tuple[Holdfast, Any, Any]:
+def app_with(busy: Busy, **options: Any) -> tuple[Standfast, Any, Any]:
     """Return an app with a limited task and a free one, both in one queue; each lasts as long as it is told."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     app.gate("disk", 3)
 
     @app.task(**options)
@@ -130,7 +130,7 @@ def test_a_full_queue_is_not_claimed_for() -> None:
 
     async def scenario() -> None:
         busy = Busy()
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         app.queue("mail", concurrency=1)
 
         @app.task(queue="mail")
@@ -162,7 +162,7 @@ def test_a_peak_lowers_and_its_end_raises() -> None:
 
     async def scenario() -> None:
         busy = Busy()
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         peak = {Window("00:01", "00:03"): 1}  # the world begins at midnight
         app.gate("reports", 4, peak=peak)
 
@@ -284,7 +284,7 @@ def test_any_mixture_of_limits_and_jobs(seed: int) -> None:
 
     async def scenario() -> None:
         random, busy = Random(seed), Busy()
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         limits: dict[str, int] = {}
         for gate in ("g0", "g1"):
             limits[gate] = random.randint(1, 4)
@@ -319,7 +319,7 @@ def test_any_mixture_of_limits_and_jobs(seed: int) -> None:
     play(scenario)
 
 
-def declare(app: Holdfast, busy: Busy, name: str, counted: tuple[str, ...], **options: Any) -> Any:
+def declare(app: Standfast, busy: Busy, name: str, counted: tuple[str, ...], **options: Any) -> Any:
     async def handler(seconds: float) -> None:
         with busy.inside(*counted):
             await asyncio.sleep(seconds)

@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast import ConfigurationError, Context, Holdfast
-from holdfast.core.job import Claim, ClaimRef, Ending, Progress
-from holdfast.core.states import Move
-from holdfast.policy import Isolation
-from holdfast.testing import HoldfastKit
-from holdfast.words import in_bytes
-from holdfast.worker.control import StopReason
-from holdfast.worker.isolated.cgroup import CellGroup, find_home
-from holdfast.worker.isolated.memory import (
+from standfast import ConfigurationError, Context, Standfast
+from standfast.core.job import Claim, ClaimRef, Ending, Progress
+from standfast.core.states import Move
+from standfast.policy import Isolation
+from standfast.testing import StandfastKit
+from standfast.words import in_bytes
+from standfast.worker.control import StopReason
+from standfast.worker.isolated.cgroup import CellGroup, find_home
+from standfast.worker.isolated.memory import (
     descendants,
     out_of_memory,
     resident,
     status_of_self,
     taken_together,
 )
-from holdfast.worker.isolated.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
+from standfast.worker.isolated.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
 
 MEGABYTE = 10**6
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -30,7 +30,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 @pytest.fixture
 def app():
-    with Holdfast("memory://") as app:
+    with Standfast("memory://") as app:
         yield app
 
 
@@ -74,14 +74,14 @@ def test_what_cannot_be_is_refused_at_the_declaration(app, declared, said):
 
 def test_a_kit_runs_isolated_tasks_in_the_process_of_the_test():
     """Tests are fast, and see what their handlers do."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(isolation="process", memory="64MB")
     def where(ctx: Context) -> int:
         assert ctx.attempt == 1
         return os.getpid()
 
-    with HoldfastKit(app) as kit:
+    with StandfastKit(app) as kit:
         where.enqueue()
         [run] = kit.drain()
     assert run.result == os.getpid()
@@ -90,8 +90,8 @@ def test_a_kit_runs_isolated_tasks_in_the_process_of_the_test():
 def test_an_app_without_isolated_tasks_loads_nothing_for_them():
     """What is not used costs nothing: no module, and so no process."""
     code = (
-        "import sys, holdfast.child.__main__;"
-        "print([name for name in sys.modules if name.startswith('holdfast.worker.isolated')])"
+        "import sys, standfast.child.__main__;"
+        "print([name for name in sys.modules if name.startswith('standfast.worker.isolated')])"
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert told.stdout.strip() == "[]"

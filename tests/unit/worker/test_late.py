@@ -6,16 +6,16 @@ from typing import Literal
 import pytest
 from stage import Stage, play, working
 
-from holdfast import Context, Holdfast, Interrupted
-from holdfast.core.states import State
-from holdfast.events import JobCancelled, JobLate, JobStarted
+from standfast import Context, Interrupted, Standfast
+from standfast.core.states import State
+from standfast.events import JobCancelled, JobLate, JobStarted
 
 WITHIN = 5.0
 runs: list[str] = []
 
 
-def make_app(*, max_attempts: int = 5) -> Holdfast:
-    app = Holdfast("memory://")
+def make_app(*, max_attempts: int = 5) -> Standfast:
+    app = Standfast("memory://")
     runs.clear()
 
     @app.task(max_attempts=max_attempts)
@@ -87,7 +87,7 @@ def test_only_the_first_start_can_be_late() -> None:
     """A retry that comes after the limit is not late: the job was started in time."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task(backoff=60)
         async def fail_once() -> None:
@@ -114,7 +114,7 @@ def test_a_job_that_goes_on_is_never_too_late(writes: bool) -> None:
     """Who was released after it had written something down runs to its end; who had not, expires."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> int:

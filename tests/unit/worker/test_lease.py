@@ -2,8 +2,8 @@
 
 import asyncio
 
-from holdfast.testing.clock import FakeClock
-from holdfast.worker.lease import Lease
+from standfast.testing.clock import FakeClock
+from standfast.worker.lease import Lease
 
 
 def make() -> tuple[FakeClock, Lease]:

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.settings import Settings
-from holdfast.testing import FakeClock
-from holdfast.worker.control import Control
-from holdfast.worker.lease import Lease
-from holdfast.worker.load import LASTS, MOST_AHEAD, Load
-from holdfast.worker.slots import Slots
+from standfast.core.job import Claim, ClaimRef
+from standfast.settings import Settings
+from standfast.testing import FakeClock
+from standfast.worker.control import Control
+from standfast.worker.lease import Lease
+from standfast.worker.load import LASTS, MOST_AHEAD, Load
+from standfast.worker.slots import Slots
 
 PLACES = 20
 LOOK_AHEAD = 10.0

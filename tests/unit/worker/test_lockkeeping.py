@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.clock import SystemClock
-from holdfast.locks.holding import Holding
-from holdfast.worker.keptfile import LOST, SLOTS, KeptFile
-from holdfast.worker.lockkeeping import SupervisedLocks
-from holdfast.worker.messages import Holds, LetsGo
+from standfast import Standfast
+from standfast.clock import SystemClock
+from standfast.locks.holding import Holding
+from standfast.worker.keptfile import LOST, SLOTS, KeptFile
+from standfast.worker.lockkeeping import SupervisedLocks
+from standfast.worker.messages import Holds, LetsGo
 
 CLOCK = SystemClock()
 
@@ -89,7 +89,7 @@ async def test_without_room_for_the_file_the_process_keeps_them_itself(ear, tmp_
 
 async def test_locks_that_were_held_before_there_was_a_supervisor_change_nothing_for_others(ear, tmp_path) -> None:
     """An app may hold one while it is imported, or while its worker starts."""
-    with Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}") as app:
+    with Standfast(f"sqlite:///{tmp_path / 'jobs.db'}") as app:
         async with app.lock("migration"):
             pass
         app.deputy = SupervisedLocks(ear, tmp_path / "kept")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.codec import Scrub
-from holdfast.durable.here import attempt_here
-from holdfast.worker.logring import MOST_LINES, ROOM, LogRing, keep_log_ring, read_ring
+from standfast.codec import Scrub
+from standfast.durable.here import attempt_here
+from standfast.worker.logring import MOST_LINES, ROOM, LogRing, keep_log_ring, read_ring
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_death_in_any_way(tmp_path: Path) -> None:
     """Nothing has to be flushed: what was logged is there after SIGKILL."""
     code = (
         "import logging, os, signal, pathlib, sys\n"
-        "from holdfast.worker.logring import keep_log_ring\n"
+        "from standfast.worker.logring import keep_log_ring\n"
         "keep_log_ring(pathlib.Path(sys.argv[1]), logging.getLogger())\n"
         "logging.getLogger('app').error('the end is near')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

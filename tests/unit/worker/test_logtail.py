@@ -12,10 +12,10 @@ from typing import Annotated
 import pytest
 from stage import Stage, play, working
 
-from holdfast import Context, Holdfast, Secret
-from holdfast.core.states import State
-from holdfast.worker.logring import LogRing, read_ring
-from holdfast.worker.logtail import (
+from standfast import Context, Secret, Standfast
+from standfast.core.states import State
+from standfast.worker.logring import LogRing, read_ring
+from standfast.worker.logtail import (
     LONGEST_LINE,
     MOST_CHARACTERS,
     MOST_LINES,
@@ -52,8 +52,8 @@ def own() -> Iterator[tuple[logging.Logger, StringIO]]:
     logger.propagate = True
 
 
-def app_with(handler, **policy) -> Holdfast:
-    app = Holdfast("memory://")
+def app_with(handler, **policy) -> Standfast:
+    app = Standfast("memory://")
     app.task(name="work", **policy)(handler)
     return app
 
@@ -109,7 +109,7 @@ def test_the_context_logs_the_same_way() -> None:
     async def talk(ctx: Context) -> None:
         ctx.log.warning("by the context")
 
-    assert str(run_one(talk)).endswith("WARNING holdfast.job: by the context")
+    assert str(run_one(talk)).endswith("WARNING standfast.job: by the context")
 
 
 def test_a_failed_attempt_keeps_its_log_too_and_exceptions_are_shortened() -> None:
@@ -169,7 +169,7 @@ def test_attempts_at_the_same_time_keep_their_own() -> None:
     """Two coroutines and two threads log in turn; none has a line of the others. Their tasks count."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         barrier = threading.Barrier(2)
         met = asyncio.Event()
 

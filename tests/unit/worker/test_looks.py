@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.settings import Settings
-from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
-from holdfast.worker.load import Load
-from holdfast.worker.looks import LEAD, ON_ITS_WAY, SHORTEST_NAP, Found, Look, Looks
-from holdfast.worker.slots import Slots
-from holdfast.worker.turns import TOLERANCE, Turns
+from standfast.core.job import Claim, ClaimRef
+from standfast.settings import Settings
+from standfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
+from standfast.worker.load import Load
+from standfast.worker.looks import LEAD, ON_ITS_WAY, SHORTEST_NAP, Found, Look, Looks
+from standfast.worker.slots import Slots
+from standfast.worker.turns import TOLERANCE, Turns
 
 SETTINGS = Settings(url="memory://", concurrency=20, look_ahead=10.0, safety_poll=2.0, lease=15.0)
 ROUND = datetime(2026, 1, 1, tzinfo=UTC)

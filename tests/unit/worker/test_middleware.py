@@ -9,15 +9,15 @@ from contextvars import ContextVar
 import pytest
 from stage import Stage, play, working
 
-from holdfast import ConfigurationError, Context, Holdfast, Retry, Snooze, Success
-from holdfast.core.states import State
-from holdfast.durable.here import attempt_here
-from holdfast.worker import running
+from standfast import ConfigurationError, Context, Retry, Snooze, Standfast, Success
+from standfast.core.states import State
+from standfast.durable.here import attempt_here
+from standfast.worker import running
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 
-def both_kinds(app: Holdfast, seen: list[str], **policy) -> None:
+def both_kinds(app: Standfast, seen: list[str], **policy) -> None:
     """Declare the same task as a coroutine and as a function in a thread."""
 
     @app.task(**policy)
@@ -34,7 +34,7 @@ def both_kinds(app: Holdfast, seen: list[str], **policy) -> None:
 KINDS = pytest.mark.parametrize("kind", ["on_loop", "in_thread"])
 
 
-def run_one(app: Holdfast, kind: str, **options):
+def run_one(app: Standfast, kind: str, **options):
     """Run one job; return it and its history."""
     found = []
 
@@ -52,7 +52,7 @@ def run_one(app: Holdfast, kind: str, **options):
 @KINDS
 def test_the_first_declared_is_outermost(kind: str) -> None:
     """Each runs around the next, and the innermost around the handler."""
-    app, seen = Holdfast("memory://"), []
+    app, seen = Standfast("memory://"), []
     both_kinds(app, seen)
 
     @app.middleware
@@ -80,7 +80,7 @@ def test_the_first_declared_is_outermost(kind: str) -> None:
 @KINDS
 def test_what_it_sets_in_the_context_is_seen_by_the_handler_and_by_no_other_job(kind: str) -> None:
     """A tenant or a trace set by one attempt is gone in the next, also where one starts as the other ends."""
-    app, seen = Holdfast("memory://", concurrency=1), []
+    app, seen = Standfast("memory://", concurrency=1), []
     both_kinds(app, seen)
     names = iter(["ann", None, "bob"])
 
@@ -103,7 +103,7 @@ def test_what_it_sets_in_the_context_is_seen_by_the_handler_and_by_no_other_job(
 
 def test_a_job_that_starts_as_another_ends_does_not_inherit_its_context() -> None:
     """The end of one attempt may be what starts the next one: still each has a context of its own."""
-    app, seen = Holdfast("memory://"), []
+    app, seen = Standfast("memory://"), []
 
     async def scenario() -> None:
         gate = asyncio.Event()
@@ -134,7 +134,7 @@ def test_a_job_that_starts_as_another_ends_does_not_inherit_its_context() -> Non
 @KINDS
 def test_what_it_raises_is_judged_as_the_handlers(kind: str) -> None:
     """An exception is retried, an outcome is heeded, and the handler need not run at all."""
-    app, seen = Holdfast("memory://"), []
+    app, seen = Standfast("memory://"), []
     both_kinds(app, seen, max_attempts=3, backoff=0)
 
     @app.middleware
@@ -154,7 +154,7 @@ def test_what_it_raises_is_judged_as_the_handlers(kind: str) -> None:
 @KINDS
 def test_it_sees_what_the_handler_raises(kind: str) -> None:
     """It may turn it into something else."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     async def on_loop(word: str) -> str:
@@ -178,7 +178,7 @@ def test_it_sees_what_the_handler_raises(kind: str) -> None:
 @pytest.mark.parametrize("where", ["middleware", "on_loop", "in_thread"])
 def test_the_timeout_covers_it(where: str) -> None:
     """Middleware that dawdles costs the attempt, and so does a handler within middleware."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     ended = threading.Event()
 
     @app.task(timeout=0.2, max_attempts=1)
@@ -223,7 +223,7 @@ def test_the_timeout_covers_it(where: str) -> None:
 )
 def test_a_function_that_succeeds_just_after_its_timeout_has_done_its_work(ends, counts, within, caplog) -> None:
     """Its claim is still valid, and to run it again would do it twice; unless it was told, and may have stopped."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(timeout=0.05, max_attempts=1)
     def in_thread(ctx: Context, word: str) -> str | Snooze | Success:
@@ -256,7 +256,7 @@ def test_a_function_that_succeeds_just_after_its_timeout_has_done_its_work(ends,
 
 def test_a_thread_that_ends_in_time_leaves_the_rest_of_its_time_to_the_middleware() -> None:
     """The timeout is for all of it together."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(timeout=0.3, max_attempts=1)
     def in_thread(word: str) -> str:
@@ -274,7 +274,7 @@ def test_a_thread_that_ends_in_time_leaves_the_rest_of_its_time_to_the_middlewar
 @pytest.mark.parametrize("kind", ["on_loop", "in_thread"])
 def test_cancellation_reaches_the_handler_within(kind: str) -> None:
     """A coroutine is cancelled, a thread is told; both end the job as cancelled."""
-    app, began = Holdfast("memory://"), threading.Event()
+    app, began = Standfast("memory://"), threading.Event()
 
     @app.task
     async def on_loop(word: str) -> str:
@@ -309,7 +309,7 @@ def test_cancellation_reaches_the_handler_within(kind: str) -> None:
 
 def test_middleware_that_gives_up_waiting_still_waits_for_the_thread() -> None:
     """Nothing is released, and no other attempt begins, while the code runs."""
-    app, order = Holdfast("memory://"), []
+    app, order = Standfast("memory://"), []
 
     @app.task(max_attempts=1)
     def in_thread(word: str) -> str:
@@ -333,7 +333,7 @@ def test_middleware_that_gives_up_waiting_still_waits_for_the_thread() -> None:
 def test_a_stuck_thread_within_middleware_is_told_of_with_its_own_stack(monkeypatch) -> None:
     """The supervisor learns where the thread is, not that someone awaits it."""
     monkeypatch.setattr(running, "STUCK_AFTER", 0.1)
-    app, free = Holdfast("memory://"), threading.Event()
+    app, free = Standfast("memory://"), threading.Event()
     told = []
 
     @app.task(timeout=0.1, max_attempts=1)
@@ -370,7 +370,7 @@ async def takes_nothing(): ...
 def test_what_cannot_be_middleware_is_refused_at_once(wrong) -> None:
     """With the way to write it."""
     with pytest.raises(ConfigurationError, match=r"cannot be middleware: write it as `async def .*ctx, call_next"):
-        Holdfast("memory://").middleware(wrong)
+        Standfast("memory://").middleware(wrong)
 
 
 async def no_yield(app): ...
@@ -380,4 +380,4 @@ async def no_yield(app): ...
 def test_what_cannot_be_a_lifespan_is_refused_at_once(wrong) -> None:
     """With the way to write it."""
     with pytest.raises(ConfigurationError, match=r"cannot be a lifespan: write it as `async def .*\(app\)`"):
-        Holdfast("memory://").lifespan(wrong)
+        Standfast("memory://").lifespan(wrong)

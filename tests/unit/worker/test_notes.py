@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.job import ClaimRef
-from holdfast.worker import notes as notes_module
-from holdfast.worker.notefile import ROOM, FileLog, FileLogReader
-from holdfast.worker.notes import Noted, Notes, read_notes
+from standfast.core.job import ClaimRef
+from standfast.worker import notes as notes_module
+from standfast.worker.notefile import ROOM, FileLog, FileLogReader
+from standfast.worker.notes import Noted, Notes, read_notes
 
 A, B, C = (ClaimRef(f"0191-{name}", fence) for name, fence in (("a", 1), ("b", 2), ("c", 3)))
 
@@ -125,7 +125,7 @@ def test_an_addition_beyond_the_room_makes_room(log: FileLog, eye: FileLogReader
 def test_what_was_noted_outlives_a_killed_writer(tmp_path: Path, eye: FileLogReader) -> None:
     """A process that is killed right after a note has left it to its supervisor."""
     code = (
-        "import os, signal, sys, pathlib; from holdfast.worker.notefile import FileLog;"
+        "import os, signal, sys, pathlib; from standfast.worker.notefile import FileLog;"
         "FileLog(pathlib.Path(sys.argv[1])).append(b'7 .0191-a:1\\n'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "child.notes")], check=False)
@@ -136,8 +136,8 @@ def test_what_was_noted_outlives_a_killed_writer(tmp_path: Path, eye: FileLogRea
 def test_a_reader_beside_a_busy_writer_never_loses_a_claim(tmp_path: Path, eye: FileLogReader) -> None:
     """However often the supervisor looks while the child writes, what is held stays held."""
     code = (
-        "import pathlib, sys; from holdfast.core.job import ClaimRef;"
-        "from holdfast.worker.notefile import FileLog; from holdfast.worker.notes import Notes;"
+        "import pathlib, sys; from standfast.core.job import ClaimRef;"
+        "from standfast.worker.notefile import FileLog; from standfast.worker.notes import Notes;"
         "pen = Notes(FileLog(pathlib.Path(sys.argv[1]))); long = ClaimRef('long', 1); pen.answered(1, [long]);"
         "pen.started(long); print(flush=True)\n"
         "for call in range(2, 10**9):\n"

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from holdfast.bench.game.workload import LIVE_AHEAD, make_workload
-from holdfast.settings import Settings
+from standfast.bench.game.workload import LIVE_AHEAD, make_workload
+from standfast.settings import Settings
 from virtual_fleet import PASSIVE, Fleet, play
 
 WORK = 0.083

@@ -9,16 +9,16 @@ from typing import Annotated
 import pytest
 from stage import Stage, play, working
 
-from holdfast import Context, Holdfast, Secret
-from holdfast.codec import MASK
-from holdfast.core.job import NOTE_LENGTH, Claim, ClaimRef, Progress
-from holdfast.core.states import State
-from holdfast.errors import ArgumentsError, StoreUnavailableError
-from holdfast.events import JobProgressed
-from holdfast.testing.clock import FakeClock
-from holdfast.worker.control import Control
-from holdfast.worker.isolated.pace import PACE, Pace
-from holdfast.worker.lease import Lease
+from standfast import Context, Secret, Standfast
+from standfast.codec import MASK
+from standfast.core.job import NOTE_LENGTH, Claim, ClaimRef, Progress
+from standfast.core.states import State
+from standfast.errors import ArgumentsError, StoreUnavailableError
+from standfast.events import JobProgressed
+from standfast.testing.clock import FakeClock
+from standfast.worker.control import Control
+from standfast.worker.isolated.pace import PACE, Pace
+from standfast.worker.lease import Lease
 
 CLAIM = Claim(ClaimRef("j1", 1), "pay", 1, b"", "money", 0, datetime(2030, 1, 1, tzinfo=UTC), 0, 0, 5)
 
@@ -52,7 +52,7 @@ def test_a_note_is_one_line_that_is_not_too_long():
 
 def test_a_note_has_no_secrets_however_long_it_is():
     """They are taken out before it is cut: a half of one would not be found."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     async def pay(ctx: Context, token: Annotated[str, Secret]) -> None:
@@ -70,7 +70,7 @@ def test_a_note_has_no_secrets_however_long_it_is():
 
 
 def test_a_storm_of_words_costs_a_write_for_each_round_and_the_last_word_arrives():
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     async def count(ctx: Context) -> None:
@@ -104,7 +104,7 @@ def test_what_is_no_amount_is_refused(amount):
 
 
 def test_a_job_that_is_over_at_once_costs_no_write_of_its_progress():
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     async def count(ctx: Context) -> None:
@@ -126,7 +126,7 @@ async def _refused() -> None:
 
 @pytest.mark.parametrize("meet", [_refused, partial(asyncio.sleep, 1_000)], ids=["refused", "unanswered"])
 def test_the_last_word_holds_nobody_up_where_the_store_does_not_take_it(meet):
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     async def count(ctx: Context) -> None:

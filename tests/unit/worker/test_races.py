@@ -11,21 +11,21 @@ from msgspec.structs import replace
 from stage import Stage, working
 from stage import play as stage_play
 
-from holdfast import Holdfast
-from holdfast.core.crash import OF_HOST, is_of_host
-from holdfast.core.job import Ending, NewJob
-from holdfast.core.states import Move, Reason, State
-from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.settings import Settings
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest
-from holdfast.store.verb import Access, Verb
-from holdfast.supervisor.child import ChildSpec
-from holdfast.supervisor.plan import Plan
-from holdfast.testing.simulator.fleet import KILLED, SimulatedChild, Tree
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.world import EPOCH
-from holdfast.worker.messages import Adopt
+from standfast import Standfast
+from standfast.core.crash import OF_HOST, is_of_host
+from standfast.core.job import Ending, NewJob
+from standfast.core.states import Move, Reason, State
+from standfast.errors import StoreError, StoreUnavailableError
+from standfast.settings import Settings
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import ClaimRequest
+from standfast.store.verb import Access, Verb
+from standfast.supervisor.child import ChildSpec
+from standfast.supervisor.plan import Plan
+from standfast.testing.simulator.fleet import KILLED, SimulatedChild, Tree
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.world import EPOCH
+from standfast.worker.messages import Adopt
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://", grace=60.0)
@@ -154,7 +154,7 @@ def test_what_a_worker_gives_back_when_it_stops_is_on_time_elsewhere(phase: floa
 @pytest.mark.parametrize("runs", [0.0, 7.0])
 def test_turns_that_are_left_do_not_hold_up_a_stop(runs: float, away: bool) -> None:
     """It ends with its last handler, also while a look in its turn is not answered, or cannot be made."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task
     async def sleep() -> None:
@@ -303,7 +303,7 @@ def test_a_child_that_its_own_supervisor_buried_is_not_told_to_be_lost() -> None
 
 @pytest.mark.parametrize("slow", [False, True])
 def test_a_drain_does_not_end_before_its_first_beat_told_what_to_adopt(slow: bool) -> None:
-    """`holdfast worker new:app --drain` after `old:app --drain`, as in docs/howto/stop-and-deploy.md."""
+    """`standfast worker new:app --drain` after `old:app --drain`, as in docs/howto/stop-and-deploy.md."""
 
     async def scenario(fleet: Fleet) -> None:
         _enqueue(fleet, "new", "ok", 0.0, 0.01)
@@ -354,7 +354,7 @@ def _hold_up(stage: Stage, name: str, seconds: float) -> None:
 
 def test_a_job_whose_queue_was_paused_while_it_was_marked_does_not_start() -> None:
     """The worker has heard of the pause, and the handler has not begun."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     started: list[float] = []
 
     @app.task(max_attempts=1)
@@ -378,7 +378,7 @@ def test_a_job_whose_queue_was_paused_while_it_was_marked_does_not_start() -> No
 
 def test_a_child_for_a_suspect_does_not_leave_before_it_has_run_it() -> None:
     """Its claim was answered so late that one more beat is needed before anything may start."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     started: list[float] = []
 
     @app.task
@@ -404,7 +404,7 @@ def test_a_child_for_a_suspect_does_not_leave_before_it_has_run_it() -> None:
 @pytest.mark.parametrize("failures", [0, 1])
 def test_what_a_failed_claim_was_to_adopt_is_adopted_by_the_next(failures: int) -> None:
     """And not only when the next beat names it again."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     started: list[float] = []
 
     @app.task
@@ -437,7 +437,7 @@ def test_what_a_failed_claim_was_to_adopt_is_adopted_by_the_next(failures: int) 
 
 
 def test_a_job_that_never_started_does_not_die_of_an_error_of_the_store() -> None:
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(max_attempts=1)
     async def once() -> str:
@@ -477,7 +477,7 @@ class Elsewhere(MemoryBackend):
 
 def test_a_better_known_time_moves_the_alarm_that_is_set() -> None:
     """The store was asked for its time so that the job is on time; but the alarm was set before."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
     started: list[float] = []
 
     @app.task

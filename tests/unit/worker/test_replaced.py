@@ -4,15 +4,15 @@ import asyncio
 
 from stage import Stage, play, working
 
-from holdfast import Holdfast
-from holdfast.core.states import State
+from standfast import Standfast
+from standfast.core.states import State
 
 
 def test_a_held_job_gives_way_at_the_next_beat() -> None:
     """The one ahead of its time ends as replaced without having run; its replacement runs."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def say(word: str) -> str:
@@ -39,7 +39,7 @@ def test_a_running_job_is_let_be() -> None:
     """It completes, and only then its replacement runs."""
 
     async def scenario() -> None:
-        app, go, order = Holdfast("memory://"), asyncio.Event(), []
+        app, go, order = Standfast("memory://"), asyncio.Event(), []
 
         @app.task
         async def say(word: str) -> None:

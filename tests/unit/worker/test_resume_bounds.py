@@ -9,8 +9,8 @@ import pytest
 from saving_scene import Scene
 from stage import play, working
 
-from holdfast import Context, Holdfast
-from holdfast.core.states import State
+from standfast import Context, Standfast
+from standfast.core.states import State
 
 EVERY = 10
 
@@ -27,7 +27,7 @@ def test_at_most_so_many_items_are_not_saved(every: int, slow: bool) -> None:
     """Whenever the process dies: also if the answers of the store take longer than the items, or never come."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         ahead: list[int] = []
 
         @app.task
@@ -53,7 +53,7 @@ def test_a_loop_waits_for_a_store_that_is_away_and_no_longer() -> None:
     """It stands still after `every` items, and goes on by itself."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         done: list[int] = []
 
         @app.task
@@ -79,7 +79,7 @@ def test_the_saves_of_a_loop_are_few() -> None:
     """Two for each `every`, and nobody waits for them."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> None:
@@ -128,7 +128,7 @@ def test_what_is_done_is_saved_when_the_attempt_is_told_to_end(kind: str, how: s
     """To the item: the next attempt begins with the first one that is not done."""
 
     async def scenario() -> None:
-        app, handlers = Holdfast("memory://"), Handlers(fails=how == "raise")
+        app, handlers = Standfast("memory://"), Handlers(fails=how == "raise")
 
         async def awaiting(ctx: Context) -> None:
             await handlers.awaiting(ctx)
@@ -156,7 +156,7 @@ def test_a_lost_claim_ends_the_loop() -> None:
     """It does no more than what it may be ahead, and its saves are refused."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         done: list[int] = []
 
         @app.task

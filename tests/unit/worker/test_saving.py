@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from saving_scene import Scene, Unreliable
 from stage import SETTINGS, play, working
 
-from holdfast import Context, Holdfast, Interrupted, LostClaimError
-from holdfast.core.memo import Memo
-from holdfast.core.states import State
-from holdfast.errors import StoreUnavailableError, ValueNotStoredError
-from holdfast.store.verb import Verb
-from holdfast.worker.saving import FLUSH_LIMIT, ROUND
+from standfast import Context, Interrupted, LostClaimError, Standfast
+from standfast.core.memo import Memo
+from standfast.core.states import State
+from standfast.errors import StoreUnavailableError, ValueNotStoredError
+from standfast.store.verb import Verb
+from standfast.worker.saving import FLUSH_LIMIT, ROUND
 
 
 def write(ctx: Context, name: str, body: bytes, *, hurry: bool = True) -> "Future[None]":
@@ -32,7 +32,7 @@ def test_writings_of_all_attempts_go_together() -> None:
     """One call serves them all; of one name only the latest is sent; numbers grow with the saves of a claim."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         met = asyncio.Barrier(3)
 
         @app.task
@@ -59,7 +59,7 @@ def test_without_hurry_a_writing_waits_for_others() -> None:
     """A handler that writes all the time costs a save in a while."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> None:
@@ -81,7 +81,7 @@ def test_a_job_that_writes_nothing_costs_nothing() -> None:
     """No read, no save."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> None:
@@ -101,7 +101,7 @@ def test_what_is_written_is_saved_before_the_ending(how: str) -> None:
     """However an attempt ends, also what it would only say last."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task(timeout=2 if how == "timeout" else None, max_attempts=2)
         async def work(ctx: Context) -> None:
@@ -136,7 +136,7 @@ def test_a_save_that_was_not_answered_is_sent_again_with_its_number() -> None:
     """While the store is away the claim is ours; what is written meanwhile waits for the next save."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> None:
@@ -161,7 +161,7 @@ def test_an_attempt_that_was_lost_is_told_by_its_save() -> None:
     """The future raises, the handler is told, and nothing is written."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         heard: list[object] = []
 
         @app.task
@@ -191,7 +191,7 @@ def test_a_flush_is_bounded_in_time(caplog: Any) -> None:
     """The ending goes all the same, and the log says what that may mean."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> None:
@@ -214,7 +214,7 @@ def test_a_memo_that_cannot_be_stored_does_not_hold_up_the_others() -> None:
     """Who wrote it hears so; what others wrote is kept."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         met = asyncio.Barrier(2)
         heard: list[str] = []
 
@@ -242,7 +242,7 @@ def test_threads_write_and_read_too() -> None:
     """A plain function waits for its futures; what an earlier attempt wrote is read."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task(max_attempts=2, backoff=0)
         def work(ctx: Context) -> str:
@@ -265,7 +265,7 @@ def test_a_writing_of_a_lost_claim_raises() -> None:
     """A thread cannot be cancelled: its future says so, and nothing that it writes is kept."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         heard: list[str] = []
 
         @app.task
@@ -293,7 +293,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_no_stray_exception(how: str
     """Who waited for it was told otherwise, by its cancellation, or has given up."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         strays: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: strays.append(context))
 
@@ -326,7 +326,7 @@ def test_what_was_written_without_hurry_is_in_a_hurry_at_the_end() -> None:
     """The end of an attempt, and its slot, do not wait for others to write."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def work(ctx: Context) -> None:
@@ -346,7 +346,7 @@ def test_a_file_that_the_store_may_know_of_stays(tmp_path: Path) -> None:
     """A save may have been made though its answer was lost: that its repetition is refused says nothing of it."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         found: list[tuple[str, bytes]] = []
         arun, cut = Unreliable.arun, threading.Event()
 

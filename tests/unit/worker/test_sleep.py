@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import ArgumentsError, Context, Interrupted
-from holdfast.clock import SystemClock
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.durable.here import StepHere, step_here
-from holdfast.worker.control import Control, StopReason
-from holdfast.worker.lease import Lease
+from standfast import ArgumentsError, Context, Interrupted
+from standfast.clock import SystemClock
+from standfast.core.job import Claim, ClaimRef
+from standfast.durable.here import StepHere, step_here
+from standfast.worker.control import Control, StopReason
+from standfast.worker.lease import Lease
 
 LONG = 30.0
 

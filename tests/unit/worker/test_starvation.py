@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
-from holdfast import Holdfast
-from holdfast.core.states import State
-from holdfast.worker.served import ServedQueues
+from standfast import Standfast
+from standfast.core.states import State
+from standfast.worker.served import ServedQueues
 
 MAX_WAIT = 10.0
 ONE_PLACE = replace(SETTINGS, concurrency=1, max_wait=MAX_WAIT)
@@ -21,7 +21,7 @@ def test_each_queue_lets_its_starved_job_through(weights, named) -> None:
     """While urgent ones never end, the humble job of every queue starts soon after max_wait, named or not."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
 
         @app.task
         async def take_a_second() -> None:

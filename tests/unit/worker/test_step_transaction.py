@@ -11,21 +11,21 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from connections.faces import for_libpq
-from holdfast import ConfigurationError, JobStateError, LostClaimError
-from holdfast.clock import SystemClock
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import NewJob
-from holdfast.core.memo import Memo
-from holdfast.core.states import State
-from holdfast.ids import new_job_id
-from holdfast.policy import Policy
-from holdfast.settings import Settings
-from holdfast.store.open import open_backend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.worker.control import Control
-from holdfast.worker.judge import Judge
-from holdfast.worker.lease import Lease
-from holdfast.worker.means import AttemptMeans
+from standfast import ConfigurationError, JobStateError, LostClaimError
+from standfast.clock import SystemClock
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import NewJob
+from standfast.core.memo import Memo
+from standfast.core.states import State
+from standfast.ids import new_job_id
+from standfast.policy import Policy
+from standfast.settings import Settings
+from standfast.store.open import open_backend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.worker.control import Control
+from standfast.worker.judge import Judge
+from standfast.worker.lease import Lease
+from standfast.worker.means import AttemptMeans
 
 WORKER = "w1"
 MEMO = Memo("step:book", b'{"version":1,"result":7}')

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import SystemClock
-from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.events import Event, Events, StoreAway, StoreBack
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.verb import Verb
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import UNTRIED, StoreCalls
+from standfast.clock import SystemClock
+from standfast.errors import StoreError, StoreUnavailableError
+from standfast.events import Event, Events, StoreAway, StoreBack
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.verb import Verb
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import UNTRIED, StoreCalls
 
 
 class Scripted(MemoryBackend):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.testing import FakeClock
-from holdfast.worker.storeclock import StoreClock
+from standfast.testing import FakeClock
+from standfast.worker.storeclock import StoreClock
 
 STORE = datetime(2030, 5, 6, 7, 8, 9, tzinfo=UTC)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.child.excepthooks import hear_strays
-from holdfast.clock import SystemClock
-from holdfast.core.incident import Trouble
-from holdfast.testing.clock import FakeClock
-from holdfast.worker.messages import Noticed
-from holdfast.worker.piles import EVERY, FORGET_AFTER, MOST_AT_ONCE, MOST_KINDS, Piles
-from holdfast.worker.stray import Strays
+from standfast.child.excepthooks import hear_strays
+from standfast.clock import SystemClock
+from standfast.core.incident import Trouble
+from standfast.testing.clock import FakeClock
+from standfast.worker.messages import Noticed
+from standfast.worker.piles import EVERY, FORGET_AFTER, MOST_AT_ONCE, MOST_KINDS, Piles
+from standfast.worker.stray import Strays
 
 
 def noticed(name: str) -> Noticed:
@@ -240,9 +240,9 @@ def test_when_the_loop_is_gone_it_is_said_on_stderr() -> None:
     """Once; and what cannot be told is printed as Python does."""
     code = """
 import asyncio, threading
-from holdfast.child.excepthooks import hear_strays
-from holdfast.clock import SystemClock
-from holdfast.worker.stray import Strays
+from standfast.child.excepthooks import hear_strays
+from standfast.clock import SystemClock
+from standfast.worker.stray import Strays
 
 async def hook():
     hear_strays(Strays(print, SystemClock(), list), asyncio.get_running_loop())

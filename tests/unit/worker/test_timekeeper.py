@@ -7,15 +7,15 @@ from random import Random
 
 import pytest
 
-from holdfast.errors import StoreUnavailableError
-from holdfast.events import Events
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.verb import Verb
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
-from holdfast.worker.storeclock import StoreClock
-from holdfast.worker.timekeeper import ASK_EVERY, VAGUE, Timekeeper
+from standfast.errors import StoreUnavailableError
+from standfast.events import Events
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.verb import Verb
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.storecalls import StoreCalls
+from standfast.worker.storeclock import StoreClock
+from standfast.worker.timekeeper import ASK_EVERY, VAGUE, Timekeeper
 
 AHEAD = timedelta(seconds=45)
 LATENCY = 0.0002

@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.job import Claim, ClaimRef
-from holdfast.store.protocol import Turn
-from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.control import Control
-from holdfast.worker.lease import Lease
-from holdfast.worker.slots import Slots
-from holdfast.worker.timers import PATIENCE, SHORT_PATIENCE, Timers
-from holdfast.worker.turns import Turns
+from standfast.core.job import Claim, ClaimRef
+from standfast.store.protocol import Turn
+from standfast.testing.simulator.loop import VirtualLoop
+from standfast.testing.simulator.world import VirtualClock
+from standfast.worker.control import Control
+from standfast.worker.lease import Lease
+from standfast.worker.slots import Slots
+from standfast.worker.timers import PATIENCE, SHORT_PATIENCE, Timers
+from standfast.worker.turns import Turns
 
 
 class Bench:

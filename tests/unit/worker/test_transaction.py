@@ -14,22 +14,22 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from holdfast import ArgumentsError, ConfigurationError, Context, JobStateError, LostClaimError, Snooze
-from holdfast.clock import SystemClock
-from holdfast.codec import Results
-from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
-from holdfast.errors import ResultEncodingError, StoreError, StoreUnavailableError
-from holdfast.ids import new_job_id
-from holdfast.policy import Policy
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
-from holdfast.store.sqlite.backend import SqliteBackend
-from holdfast.worker.control import Control
-from holdfast.worker.judge import ANY_RESULT, Judge
-from holdfast.worker.lease import Lease
-from holdfast.worker.means import AttemptMeans
+from standfast import ArgumentsError, ConfigurationError, Context, JobStateError, LostClaimError, Snooze
+from standfast.clock import SystemClock
+from standfast.codec import Results
+from standfast.core.crash import Death, DeathKind
+from standfast.core.job import NewJob
+from standfast.core.states import State
+from standfast.errors import ResultEncodingError, StoreError, StoreUnavailableError
+from standfast.ids import new_job_id
+from standfast.policy import Policy
+from standfast.store.memory.backend import MemoryBackend
+from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.store.sqlite.backend import SqliteBackend
+from standfast.worker.control import Control
+from standfast.worker.judge import ANY_RESULT, Judge
+from standfast.worker.lease import Lease
+from standfast.worker.means import AttemptMeans
 
 WORKER = "w1"
 SHORT = 0.2

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.store.protocol import Turn
-from holdfast.worker.turns import AGREED_BEFORE, TOLERANCE, Turns, until_agreed
+from standfast.store.protocol import Turn
+from standfast.worker.turns import AGREED_BEFORE, TOLERANCE, Turns, until_agreed
 
 EVERY = 2.0
 NOON = 1_767_225_600.0

@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
-from holdfast import Context, Holdfast
-from holdfast.context import Interrupted
-from holdfast.core.states import FINAL, Move, State
-from holdfast.events import WindowBegan, WindowEnded, WindowNear
-from holdfast.schedule.window import Window
-from holdfast.testing.simulator.world import EPOCH
-from holdfast.worker.closures import GUARD
-from holdfast.worker.served import ServedQueues
+from standfast import Context, Standfast
+from standfast.context import Interrupted
+from standfast.core.states import FINAL, Move, State
+from standfast.events import WindowBegan, WindowEnded, WindowNear
+from standfast.schedule.window import Window
+from standfast.testing.simulator.world import EPOCH
+from standfast.worker.closures import GUARD
+from standfast.worker.served import ServedQueues
 
 ASKED, BEGIN, END = 15.0, 20.0, 40.0
 WINDOW = Window("00:00:20", "00:00:40", notice=5, reason="recycle")
@@ -28,7 +28,7 @@ class Diary:
     """An app whose handlers write down when they start and when they are first asked to finish."""
 
     def __init__(self, *, on_queue: bool, **options: Any) -> None:
-        self.app = Holdfast("memory://")
+        self.app = Standfast("memory://")
         if on_queue:
             self.app.queue("mail", window=WINDOW)
         else:
@@ -311,7 +311,7 @@ def test_a_job_in_a_thread_is_asked_too() -> None:
     """A plain function sees it, and ends by `raise_if_cancelled`; in real time, as threads have no other."""
 
     async def scenario() -> None:
-        app = Holdfast("memory://")
+        app = Standfast("memory://")
         starts: list[int] = []
         never = threading.Event()
         now = datetime.now(UTC)

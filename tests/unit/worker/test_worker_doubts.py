@@ -5,10 +5,10 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from holdfast import AlertRule, AppriseChannel, CommandChannel, Cron, Holdfast, WebhookChannel
-from holdfast.child.doubtful import warn_of_channels, warn_of_names, warn_of_unused_queues
-from holdfast.schedule.window import Window
-from holdfast.worker.served import ServedQueues
+from standfast import AlertRule, AppriseChannel, CommandChannel, Cron, Standfast, WebhookChannel
+from standfast.child.doubtful import warn_of_channels, warn_of_names, warn_of_unused_queues
+from standfast.schedule.window import Window
+from standfast.worker.served import ServedQueues
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def warned(caplog):
 
 def test_a_queue_that_no_task_uses_is_named_but_for_that_of_deliveries(warned):
     """Each app has a task for that one, whatever it declares."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(queue="work")
     def pack() -> None: ...
 
-    warn_of_unused_queues(app, ServedQueues(("work", "holdfast.alerts")))
+    warn_of_unused_queues(app, ServedQueues(("work", "standfast.alerts")))
     assert warned() == []
-    warn_of_unused_queues(app, ServedQueues(("wrok", "holdfast.alerts")))
+    warn_of_unused_queues(app, ServedQueues(("wrok", "standfast.alerts")))
     [said] = warned()
     assert said == "no task of the app is declared for queue 'wrok', named in --queues; it has tasks for 'work'"
 
@@ -59,7 +59,7 @@ def test_a_url_whose_scheme_is_a_slip_is_told_without_the_rest(warned):
 @pytest.fixture
 def shop():
     """Give an app with a task, its schedule, and queues that it uses in four ways."""
-    app = Holdfast("memory://")
+    app = Standfast("memory://")
 
     @app.task(queue="mail")
     def send() -> None: ...
@@ -106,10 +106,10 @@ def test_an_objective_about_what_is_not_there_is_told(warned, shop, what, name):
     "what",
     [
         {"task": "send"},
-        {"task": "holdfast.deliver"},
-        {"task": "holdfast.canary"},
+        {"task": "standfast.deliver"},
+        {"task": "standfast.canary"},
         {"schedule": "nightly"},
-        *({"queue": name} for name in ("mail", "night", "limited", "closed", "served", "holdfast.alerts")),
+        *({"queue": name} for name in ("mail", "night", "limited", "closed", "served", "standfast.alerts")),
     ],
 )
 def test_what_is_there_is_not_spoken_of(warned, shop, what):

@@ -10,11 +10,11 @@ from apprise import Apprise
 
 from alert_notices import JOB, notice
 from alert_receivers import Listener, Reply, hook, listening, mail_server
-from holdfast import AppriseChannel, ConfigurationError
-from holdfast.alerts.channels import apprise
-from holdfast.alerts.delivery import refuse_unusable, send
-from holdfast.core.alert import NoticeKind
-from holdfast.errors import DeliveryError
+from standfast import AppriseChannel, ConfigurationError
+from standfast.alerts.channels import apprise
+from standfast.alerts.delivery import refuse_unusable, send
+from standfast.core.alert import NoticeKind
+from standfast.errors import DeliveryError
 
 
 def test_a_mail_arrives():
@@ -24,7 +24,7 @@ def test_a_mail_arrives():
     assert letter.subject == "CRITICAL in shop: jobs of 1 queue wait too long"
     assert letter.message["To"] == "ops@shop.example"
     text = letter.text
-    assert f"holdfast why {JOB}" in text.replace("&nbsp;", " ")
+    assert f"standfast why {JOB}" in text.replace("&nbsp;", " ")
 
 
 def test_a_mail_by_templates():
@@ -144,5 +144,5 @@ def test_without_apprise_the_remedy_is_told_before_anything_is_sent(monkeypatch)
 
 
 def test_apprise_is_loaded_when_something_is_sent_and_not_before():
-    code = "import sys, holdfast.alerts.delivery; assert 'apprise' not in sys.modules; print('ok')"
+    code = "import sys, standfast.alerts.delivery; assert 'apprise' not in sys.modules; print('ok')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "ok\n"

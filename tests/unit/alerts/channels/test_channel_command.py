@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from alert_notices import notice
-from holdfast import CommandChannel
-from holdfast.alerts.channels.command import Programs
-from holdfast.alerts.delivery import send
-from holdfast.errors import DeliveryError
+from standfast import CommandChannel
+from standfast.alerts.channels.command import Programs
+from standfast.alerts.delivery import send
+from standfast.errors import DeliveryError
 
 
 def python(code, *arguments, **how):

@@ -5,13 +5,13 @@ from traceback import format_exception
 import pytest
 from rich.pretty import pretty_repr
 
-from holdfast import (
+from standfast import (
     AlertRule,
     AppriseChannel,
     CommandChannel,
     ConfigurationError,
     DeadMan,
-    Holdfast,
+    Standfast,
     WebhookChannel,
     Window,
 )
@@ -99,7 +99,7 @@ def test_options_have_names():
 def test_what_is_of_another_kind_is_refused_where_it_is_declared(said, told):
     """Not by the workers, five starts later."""
     with pytest.raises(ConfigurationError, match=told) as refused:
-        Holdfast().alerts(**said)
+        Standfast().alerts(**said)
     assert "hush" not in str(refused.value)
 
 
@@ -114,13 +114,13 @@ def test_what_is_of_another_kind_is_refused_where_it_is_declared(said, told):
 )
 def test_they_show_their_names_alone(made, shown):
     """Whoever prints them: Python, rich, or what holds them."""
-    app = Holdfast()
+    app = Standfast()
     app.alerts(**{"dead_man": made} if isinstance(made, DeadMan) else {"channels": [made]})
     assert repr(made) == str(made) == shown
     assert SECRET not in pretty_repr(made) + repr(app.watching) + pretty_repr(app.watching)
 
 
 def test_two_of_one_name_are_refused():
-    app = Holdfast()
+    app = Standfast()
     with pytest.raises(ConfigurationError, match="two channels are named 'ops'"):
         app.alerts(channels=[WebhookChannel(**WEBHOOK), WebhookChannel(**WEBHOOK)])

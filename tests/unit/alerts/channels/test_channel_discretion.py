@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast import AppriseChannel, CommandChannel, WebhookChannel
-from holdfast.alerts.channels.discretion import discreet
+from standfast import AppriseChannel, CommandChannel, WebhookChannel
+from standfast.alerts.channels.discretion import discreet
 
 SECRET = "s3cr3t/+of mine"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import AppriseChannel, CommandChannel, ConfigurationError, DeadMan, Holdfast, WebhookChannel
+from standfast import AppriseChannel, CommandChannel, ConfigurationError, DeadMan, Standfast, WebhookChannel
 
 GOOD = """
 [alerts]
@@ -37,13 +37,13 @@ def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, value in {"PING_ID": "p1", "OPS_HOST": "ops.example", "OPS_SECRET": SECRET}.items():
         monkeypatch.setenv(name, value)
-    return tmp_path / "holdfast.toml"
+    return tmp_path / "standfast.toml"
 
 
 def test_all_of_it(file):
     """What goes to a program is left as it is: it has the environment itself."""
     file.write_text(GOOD)
-    watching = Holdfast().watching
+    watching = Standfast().watching
     assert watching.channels == (
         WebhookChannel(
             name="ops",
@@ -63,7 +63,7 @@ def test_a_variable_that_is_not_set_is_named_when_the_channels_are_needed(file, 
     """An app that only enqueues starts without it."""
     file.write_text(GOOD)
     monkeypatch.delenv("OPS_SECRET")
-    app = Holdfast()
+    app = Standfast()
     with pytest.raises(ConfigurationError, match="channel 'ops': the variable OPS_SECRET is not set; set it, or"):
         _ = app.watching
 
@@ -74,8 +74,8 @@ def test_all_variables_that_are_not_set_are_named_at_once(file, monkeypatch):
     for name in ("OPS_SECRET", "OPS_HOST", "PING_ID"):
         monkeypatch.delenv(name)
     with pytest.raises(ConfigurationError) as refused:
-        _ = Holdfast().watching
-    assert str(refused.value).split(" (from holdfast.toml)") == [
+        _ = Standfast().watching
+    assert str(refused.value).split(" (from standfast.toml)") == [
         "channel 'ops': the variables OPS_HOST and OPS_SECRET are not set; set them, or leave the channel out",
         "; channel 'mail': the variable OPS_SECRET is not set; set it, or leave the channel out",
         "; the dead man's switch: the variable PING_ID is not set; set it, or leave [alerts.dead_man] out",
@@ -88,12 +88,12 @@ def test_three_variables_that_are_not_set_are_read_as_a_list(file):
         "[alerts.channels.ops]\nkind = 'webhook'\nurl = 'https://${NOPE_A}/${NOPE_B}'\nsecret = '${NOPE_C}'\n"
     )
     with pytest.raises(ConfigurationError, match="the variables NOPE_A, NOPE_B and NOPE_C are not set; set them"):
-        _ = Holdfast().watching
+        _ = Standfast().watching
 
 
 def test_spans_are_written_as_everywhere_in_the_file(file):
     file.write_text(GOOD.replace("every = 30", 'every = "1m"').replace("timeout = 5", 'timeout = "500ms"'))
-    watching = Holdfast().watching
+    watching = Standfast().watching
     assert watching.dead_man is not None
     assert (watching.dead_man.every, watching.channels[0].timeout) == (60.0, 0.5)
 
@@ -101,7 +101,7 @@ def test_spans_are_written_as_everywhere_in_the_file(file):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[alerts]\nchannels = 1", r"alerts.channels \(from holdfast.toml\): must be a table"),
+        ("[alerts]\nchannels = 1", r"alerts.channels \(from standfast.toml\): must be a table"),
         ("[alerts.channels]\nops = 1", r"channel 'ops': must be a table"),
         ("[alerts.channels.ops]\nurl = 'x'", "kind is missing; it is one of: apprise, webhook, command"),
         ("[alerts.channels.ops]\nkind = 'webhok'", "did you mean webhook"),
@@ -129,13 +129,13 @@ def test_spans_are_written_as_everywhere_in_the_file(file):
 def test_its_shape_is_checked_when_it_is_read(file, text, told):
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=told):
-        Holdfast()
+        Standfast()
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[alerts.channels.ops]\nkind = 'apprise'\nurl = 'hush'", r"one of apprise.*\(from holdfast.toml\)"),
+        ("[alerts.channels.ops]\nkind = 'apprise'\nurl = 'hush'", r"one of apprise.*\(from standfast.toml\)"),
         (
             "[alerts.channels.ops]\nkind = 'webhook'\nurl = '${OPS_SECRET}'\nsecret = '${OPS_SECRET}'",
             "must look like",
@@ -145,13 +145,13 @@ def test_its_shape_is_checked_when_it_is_read(file, text, told):
 def test_its_values_are_checked_when_they_are_needed(file, text, told):
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=told) as refused:
-        _ = Holdfast().watching
+        _ = Standfast().watching
     assert "hush" not in str(refused.value)
 
 
 def test_code_and_file_do_not_name_two_channels_alike(file):
     file.write_text("[alerts.channels.ops]\nkind = 'command'\ncommand = ['x']")
-    app = Holdfast()
+    app = Standfast()
     app.alerts(channels=[CommandChannel(name="ops", command=("y",))], dashboard_url="https://x.example")
     with pytest.raises(ConfigurationError, match="two channels are named 'ops'"):
         _ = app.watching

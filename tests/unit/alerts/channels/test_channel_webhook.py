@@ -8,11 +8,11 @@ import pytest
 
 from alert_notices import notice
 from alert_receivers import hook
-from holdfast import WebhookChannel
-from holdfast.alerts import verify_signature
-from holdfast.alerts.delivery import send
-from holdfast.alerts.signature import sign
-from holdfast.errors import DeliveryError
+from standfast import WebhookChannel
+from standfast.alerts import verify_signature
+from standfast.alerts.delivery import send
+from standfast.alerts.signature import sign
+from standfast.errors import DeliveryError
 
 SECRET = "a-secret-of-the-receiver"
 
@@ -27,14 +27,14 @@ def test_it_is_signed_and_bears_its_id():
         [got] = receiver.got
     assert got["signed"]
     assert (got["path"], got["said"]["id"]) == ("/in?x=1", "n1")
-    assert got["headers"]["X-Holdfast-Delivery"] == "n1"
+    assert got["headers"]["X-Standfast-Delivery"] == "n1"
     assert got["headers"]["Content-Type"] == "application/json"
     assert got["headers"]["Authorization"] == "Bearer abc"
 
 
 def test_headers_of_ones_own_do_not_replace_the_signature():
     with hook(200) as receiver:
-        send(notice(), channel(receiver.url, headers={"X-Holdfast-Signature": "mine"}))
+        send(notice(), channel(receiver.url, headers={"X-Standfast-Signature": "mine"}))
         assert receiver.got[0]["signed"]
 
 

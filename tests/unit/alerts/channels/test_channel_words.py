@@ -5,9 +5,9 @@ import json
 import pytest
 
 from alert_notices import AT, JOB, alert, notice
-from holdfast.alerts.channels.message import message_of
-from holdfast.alerts.channels.templates import NAMES, fill, template_problems
-from holdfast.core.alert import Example, NoticeKind, Severity
+from standfast.alerts.channels.message import message_of
+from standfast.alerts.channels.templates import NAMES, fill, template_problems
+from standfast.core.alert import Example, NoticeKind, Severity
 
 
 def test_a_text_says_all_that_is_needed_to_begin():
@@ -20,7 +20,7 @@ def test_a_text_says_all_that_is_needed_to_begin():
         "And 2 others like this.\n"
         "\n"
         "What tells more:\n"
-        f"  holdfast why {JOB}\n"
+        f"  standfast why {JOB}\n"
         "\n"
         "Dashboard: https://shop.example/jobs/alerts\n"
         "\n"
@@ -69,8 +69,8 @@ def test_each_kind_of_example_comes_with_the_command_that_tells_more():
         Example("x", "y"),
     )
     text = message_of(notice(alerts=(alert(examples=examples),))).text
-    assert "  holdfast incidents show i1\n  holdfast workers; holdfast incidents list\n" in text
-    assert "  holdfast schedules show nightly\n  holdfast queues show mail\n  holdfast objectives\n\n" in text
+    assert "  standfast incidents show i1\n  standfast workers; standfast incidents list\n" in text
+    assert "  standfast schedules show nightly\n  standfast queues show mail\n  standfast objectives\n\n" in text
 
 
 def test_foreign_text_stays_on_its_line():

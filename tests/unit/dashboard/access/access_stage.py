@@ -4,9 +4,9 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from holdfast.dashboard.access.admitted import Admitted
-from holdfast.dashboard.access.entrance import Entrance
-from holdfast.dashboard.access.refusal import Refusal
+from standfast.dashboard.access.admitted import Admitted
+from standfast.dashboard.access.entrance import Entrance
+from standfast.dashboard.access.refusal import Refusal
 
 TOKEN = "t" * 32
 ORIGIN = "http://127.0.0.1:8080"

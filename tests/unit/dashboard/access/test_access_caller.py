@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.dashboard.access.caller import check_host, is_host_known, origins_of, read_caller
-from holdfast.dashboard.access.origin import refuse_origin
-from holdfast.dashboard.access.paths import local_path
-from holdfast.health.guard import read_networks
+from standfast.dashboard.access.caller import check_host, is_host_known, origins_of, read_caller
+from standfast.dashboard.access.origin import refuse_origin
+from standfast.dashboard.access.paths import local_path
+from standfast.health.guard import read_networks
 
 PROXIES = read_networks(["10.0.0.0/8", "127.0.0.1"])
 FORWARDED = {

@@ -3,13 +3,13 @@
 import pytest
 from access_stage import ORIGIN, TOKEN, by_form, by_link, came, entrance, jar, request, why
 
-from holdfast.dashboard.access.bodies import LARGEST_BODY, MOST_FIELDS, parse_json, read_form, read_json
-from holdfast.dashboard.access.entrance import BURST, CSRF_HEADER, STRANGERS_BURST
-from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS, cookie_name
-from holdfast.dashboard.access.refusal import RefusedError
-from holdfast.dashboard.access.sessions import COOKIE, LONGEST, RENEW, How
-from holdfast.dashboard.access.user import Role, User
-from holdfast.errors import ConfigurationError
+from standfast.dashboard.access.bodies import LARGEST_BODY, MOST_FIELDS, parse_json, read_form, read_json
+from standfast.dashboard.access.entrance import BURST, CSRF_HEADER, STRANGERS_BURST
+from standfast.dashboard.access.headers import HEADERS, STATIC_HEADERS, cookie_name
+from standfast.dashboard.access.refusal import RefusedError
+from standfast.dashboard.access.sessions import COOKIE, LONGEST, RENEW, How
+from standfast.dashboard.access.user import Role, User
+from standfast.errors import ConfigurationError
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 OURS = {"sec-fetch-site": "same-origin", "origin": ORIGIN}
@@ -24,7 +24,7 @@ def browser(admitted, **more):
 async def test_nobody_comes_in_without_anything(door) -> None:
     answer = await door.admit(request())
     assert why(answer) == (401, "sign_in")
-    assert ("WWW-Authenticate", 'Bearer realm="holdfast"') in answer.headers
+    assert ("WWW-Authenticate", 'Bearer realm="standfast"') in answer.headers
 
 
 @pytest.mark.parametrize("cookie", [f"{SESSION}=", f"{SESSION}=forged", f"{SESSION}=" + "A" * 4000])

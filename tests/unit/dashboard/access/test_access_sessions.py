@@ -4,14 +4,14 @@ import msgspec
 import pytest
 from access_stage import Time
 
-from holdfast.dashboard.access import links as links_module
-from holdfast.dashboard.access.guesses import FREE, FREE_OF_PEERS, LONGEST_WAIT, MOST_REMEMBERED, Count, Guesses
-from holdfast.dashboard.access.known_browsers import LASTS, KnownBrowsers
-from holdfast.dashboard.access.links import LINK_SPAN, MOST_LINKS, Links
-from holdfast.dashboard.access.sessions import IDLE, LONGEST, MOST_ENDED, RENEW, How, Sessions, Signer, secret_from
-from holdfast.dashboard.access.tokens import TOKEN_USER, Tokens, read_tokens
-from holdfast.dashboard.access.user import Role, User
-from holdfast.errors import ConfigurationError
+from standfast.dashboard.access import links as links_module
+from standfast.dashboard.access.guesses import FREE, FREE_OF_PEERS, LONGEST_WAIT, MOST_REMEMBERED, Count, Guesses
+from standfast.dashboard.access.known_browsers import LASTS, KnownBrowsers
+from standfast.dashboard.access.links import LINK_SPAN, MOST_LINKS, Links
+from standfast.dashboard.access.sessions import IDLE, LONGEST, MOST_ENDED, RENEW, How, Sessions, Signer, secret_from
+from standfast.dashboard.access.tokens import TOKEN_USER, Tokens, read_tokens
+from standfast.dashboard.access.user import Role, User
+from standfast.errors import ConfigurationError
 
 
 @pytest.fixture

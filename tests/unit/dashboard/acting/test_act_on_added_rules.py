@@ -3,10 +3,10 @@
 import pytest
 
 from dashboard_alerts import publish_watching
-from holdfast.alerts.board import read_board
-from holdfast.core.alert import AlertRule, Check, Severity
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
+from standfast.alerts.board import read_board
+from standfast.core.alert import AlertRule, Check, Severity
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
 
 WAITS = {"name": "mail waits", "check": Check.QUEUE_AGE, "queue": "mail", "above": "1m"}
 

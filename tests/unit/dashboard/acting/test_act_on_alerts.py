@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from dashboard_alerts import alert, publish_watching, put
-from holdfast.alerts.board import read_board
-from holdfast.alerts.delivery import DELIVER, QUEUE
-from holdfast.core.alert import Severity
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.operations import BY_NAME
-from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
-from holdfast.store.protocol import JobFilter
+from standfast.alerts.board import read_board
+from standfast.alerts.delivery import DELIVER, QUEUE
+from standfast.core.alert import Severity
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.operations import BY_NAME
+from standfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
+from standfast.store.protocol import JobFilter
 
 HOUR = timedelta(hours=1)
 

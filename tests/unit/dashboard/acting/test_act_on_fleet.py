@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from dashboard_stage import SECRET, WORKER
-from holdfast.core.record import Kind
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.operations import BY_NAME, OPERATIONS
-from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
-from holdfast.errors import ConfigurationError, ScheduleNotFoundError
-from holdfast.locks.errands import take
-from holdfast.locks.roll import Bid
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template, read_schedule
-from holdfast.schedule.rules import Cron, Every
-from holdfast.supervisor.orders import Order, refuse_order, take_orders
+from standfast.core.record import Kind
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.operations import BY_NAME, OPERATIONS
+from standfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
+from standfast.errors import ConfigurationError, ScheduleNotFoundError
+from standfast.locks.errands import take
+from standfast.locks.roll import Bid
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template, read_schedule
+from standfast.schedule.rules import Cron, Every
+from standfast.supervisor.orders import Order, refuse_order, take_orders
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from dashboard_stage import open_stage
-from holdfast.core.memo import signal_reason
-from holdfast.core.states import Move, Reason, State
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.refusals import NotAllowedError, WrongRequestError
-from holdfast.errors import ArgumentsError, JobNotFoundError, JobStateError
-from holdfast.supervisor.orders import orders_about
+from standfast.core.memo import signal_reason
+from standfast.core.states import Move, Reason, State
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.refusals import NotAllowedError, WrongRequestError
+from standfast.errors import ArgumentsError, JobNotFoundError, JobStateError
+from standfast.supervisor.orders import orders_about
 
 
 def last(stage):

@@ -10,18 +10,18 @@ from threading import Barrier
 import pytest
 
 from dashboard_stage import SECRET, SMTP, open_stage
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Catalogue, Parameter, TaskEntry
-from holdfast.codec import MASK
-from holdfast.core.job import OnLate
-from holdfast.core.states import Move, State
-from holdfast.dashboard.acting import copies
-from holdfast.dashboard.operations import BY_NAME
-from holdfast.errors import ArgumentsError, ConfigurationError, JobStateError
-from holdfast.ids import new_job_id
-from holdfast.store.protocol import JobFilter
-from holdfast.store.sqlite.backend import SqliteBackend
-from holdfast.watch.jobfields import job_fields
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Catalogue, Parameter, TaskEntry
+from standfast.codec import MASK
+from standfast.core.job import OnLate
+from standfast.core.states import Move, State
+from standfast.dashboard.acting import copies
+from standfast.dashboard.operations import BY_NAME
+from standfast.errors import ArgumentsError, ConfigurationError, JobStateError
+from standfast.ids import new_job_id
+from standfast.store.protocol import JobFilter
+from standfast.store.sqlite.backend import SqliteBackend
+from standfast.watch.jobfields import job_fields
 
 RACES = 50
 
@@ -35,7 +35,7 @@ def test_a_clone_is_like_its_original(stage):
     job = stage.dead(payload=SECRET, key="k", tags=("vip",), metadata={"by": "ada"}, priority=3)
     same = stage.job(stage.act("jobs.clone", id=job).job)
     assert (same.payload, same.key, same.tags, same.priority, same.queue) == (SECRET, None, ("vip",), 3, "mail")
-    assert same.metadata == {"by": "ada", "holdfast.cloned_from": job}
+    assert same.metadata == {"by": "ada", "standfast.cloned_from": job}
     other = stage.job(stage.act("jobs.clone", id=job, args={"to": "bob"}, queue="web", at="1h", priority=0).job)
     assert json.loads(other.payload) == {"v": 1, "args": {"to": "bob"}, "secret": {"token": "hunter2-hunter2"}}
     assert (other.queue, other.priority, other.state) == ("web", 0, State.SCHEDULED)

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.api import PREFIX, routes
-from holdfast.dashboard.api.answering import LONGEST_BODY
-from holdfast.dashboard.operations import OPERATIONS
-from holdfast.errors import StoreUnavailableError
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.api import PREFIX, routes
+from standfast.dashboard.api.answering import LONGEST_BODY
+from standfast.dashboard.operations import OPERATIONS
+from standfast.errors import StoreUnavailableError
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 
 from dashboard_stage import SECRET, WORKER, open_stage
 from empty_stores import STORES
-from holdfast.core.states import State
-from holdfast.dashboard.operations import OPERATIONS
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template
-from holdfast.schedule.rules import Cron
+from standfast.core.states import State
+from standfast.dashboard.operations import OPERATIONS
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template
+from standfast.schedule.rules import Cron
 
 
 @pytest.fixture(params=STORES)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holdfast.dashboard.audit.telling import NAMES_ONLY, TOLD, told
+from standfast.dashboard.audit.telling import NAMES_ONLY, TOLD, told
 
 S = "hunter22"
 

@@ -3,10 +3,10 @@
 import pytest
 
 from dashboard_stage import open_stage
-from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT, OTHERS, Thinning, is_told
-from holdfast.dashboard.refusals import NotAllowedError
-from holdfast.errors import JobNotFoundError
+from standfast.dashboard.access.user import Role
+from standfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT, OTHERS, Thinning, is_told
+from standfast.dashboard.refusals import NotAllowedError
+from standfast.errors import JobNotFoundError
 
 
 @pytest.fixture

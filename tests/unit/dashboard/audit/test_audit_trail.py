@@ -9,14 +9,14 @@ import pytest
 
 from empty_stores import STORES
 from harnesses import open_harness
-from holdfast.core.record import Change, Kind
-from holdfast.dashboard.audit import chunk as chunks
-from holdfast.dashboard.audit.entry import Entry
-from holdfast.dashboard.audit.trail import MOST_LOOKED_AT, read_trail, write_down
-from holdfast.dashboard.refusals import WrongRequestError
-from holdfast.store.errand import run_errand
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.testing import FakeClock
+from standfast.core.record import Change, Kind
+from standfast.dashboard.audit import chunk as chunks
+from standfast.dashboard.audit.entry import Entry
+from standfast.dashboard.audit.trail import MOST_LOOKED_AT, read_trail, write_down
+from standfast.dashboard.refusals import WrongRequestError
+from standfast.store.errand import run_errand
+from standfast.store.memory.backend import MemoryBackend
+from standfast.testing import FakeClock
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -84,8 +84,8 @@ def test_a_page_stays_where_it_was_while_others_write(backend) -> None:
 
 def test_the_oldest_are_forgotten(backend, monkeypatch) -> None:
     """No more chunks than are kept, and pages end where the trail does."""
-    monkeypatch.setattr("holdfast.dashboard.audit.chunk.CHUNKS_KEPT", 3)
-    monkeypatch.setattr("holdfast.dashboard.audit.trail.CHUNKS_KEPT", 3)
+    monkeypatch.setattr("standfast.dashboard.audit.chunk.CHUNKS_KEPT", 3)
+    monkeypatch.setattr("standfast.dashboard.audit.trail.CHUNKS_KEPT", 3)
     write(backend, *map(entry, range(550)))
     assert records(backend).keys() == {"4", "5", "newest"}
     assert whats(everything(backend)) == [str(number) for number in reversed(range(300, 550))]

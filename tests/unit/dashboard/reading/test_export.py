@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dashboard_stage import SECRET
-from holdfast.dashboard.reading import selecting
-from holdfast.dashboard.reading.export import cell
+from standfast.dashboard.reading import selecting
+from standfast.dashboard.reading.export import cell
 
 
 @pytest.fixture

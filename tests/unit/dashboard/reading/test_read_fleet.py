@@ -5,19 +5,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard_stage import SECRET, SMTP, WORKER
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move
-from holdfast.dashboard.refusals import NotThereError
-from holdfast.errors import IncidentNotFoundError, ScheduleNotFoundError
-from holdfast.figures.pages import MINUTE, Gauges, Page, QueueGauge, writing
-from holdfast.figures.rows import COMPLETED, DEAD, FAILED, RUN, new_count, to_rows
-from holdfast.incidents.book import write_incident
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template
-from holdfast.schedule.rules import Cron
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move
+from standfast.dashboard.refusals import NotThereError
+from standfast.errors import IncidentNotFoundError, ScheduleNotFoundError
+from standfast.figures.pages import MINUTE, Gauges, Page, QueueGauge, writing
+from standfast.figures.rows import COMPLETED, DEAD, FAILED, RUN, new_count, to_rows
+from standfast.incidents.book import write_incident
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template
+from standfast.schedule.rules import Cron
 
 
 def catalogue(stage):

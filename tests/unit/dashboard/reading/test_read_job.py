@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from dashboard_stage import SECRET, WORKER
-from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Failure
-from holdfast.core.record import Kind
-from holdfast.core.states import Move, State
-from holdfast.dashboard.reading import shown
-from holdfast.errors import JobNotFoundError
-from holdfast.locks.errands import take
-from holdfast.locks.roll import Bid
-from holdfast.phrases import in_english
+from standfast.core.job import HISTORY_FIRST, HISTORY_LAST, Failure
+from standfast.core.record import Kind
+from standfast.core.states import Move, State
+from standfast.dashboard.reading import shown
+from standfast.errors import JobNotFoundError
+from standfast.locks.errands import take
+from standfast.locks.roll import Bid
+from standfast.phrases import in_english
 
 
 def test_a_job_with_its_story(stage):

@@ -7,12 +7,12 @@ from threading import Event, Lock, current_thread
 import pytest
 
 from dashboard_stage import SECRET
-from holdfast.core.states import Move, State
-from holdfast.dashboard.desk import SEARCHES
-from holdfast.dashboard.operations import BY_NAME
-from holdfast.dashboard.reading import jobs, selecting
-from holdfast.dashboard.refusals import WrongRequestError
-from holdfast.ids import first_id_at
+from standfast.core.states import Move, State
+from standfast.dashboard.desk import SEARCHES
+from standfast.dashboard.operations import BY_NAME
+from standfast.dashboard.reading import jobs, selecting
+from standfast.dashboard.refusals import WrongRequestError
+from standfast.ids import first_id_at
 
 
 def ids(seen):
@@ -123,7 +123,7 @@ def test_counting_knows_more_than_it_counts(stage, monkeypatch):
     assert stage.read("jobs.count", action="cancel").count == 1
     assert stage.read("jobs.count", action="cancel", state=(State.DEAD,)).count == 0
     assert stage.read("jobs.count", action="retry", text="gone").count == 5
-    monkeypatch.setattr("holdfast.dashboard.reading.jobs.MOST_COUNTED", 3)
+    monkeypatch.setattr("standfast.dashboard.reading.jobs.MOST_COUNTED", 3)
     counted = stage.read("jobs.count", error="gone")
     assert (counted.count, counted.more) == (3, True)
 

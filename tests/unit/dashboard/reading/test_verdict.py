@@ -7,19 +7,19 @@ import msgspec
 import pytest
 
 from dashboard_stage import ARGS
-from holdfast.core.incident import Incident, Trouble
-from holdfast.dashboard.desk import Office
-from holdfast.dashboard.reading import schedules
-from holdfast.dashboard.reading.overview import COUNTED, FEW, MANY
-from holdfast.dashboard.reading.verdict import Sight, judge
-from holdfast.dashboard.shapes.overview import Level
-from holdfast.dashboard.shapes.schedules import ScheduleRow
-from holdfast.dashboard.shared import Shared
-from holdfast.phrases import in_english
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template
-from holdfast.schedule.rules import Every
-from holdfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
+from standfast.core.incident import Incident, Trouble
+from standfast.dashboard.desk import Office
+from standfast.dashboard.reading import schedules
+from standfast.dashboard.reading.overview import COUNTED, FEW, MANY
+from standfast.dashboard.reading.verdict import Sight, judge
+from standfast.dashboard.shapes.overview import Level
+from standfast.dashboard.shapes.schedules import ScheduleRow
+from standfast.dashboard.shared import Shared
+from standfast.phrases import in_english
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template
+from standfast.schedule.rules import Every
+from standfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast.dashboard import Dashboard
+from standfast.dashboard import Dashboard
 
 TOKEN = "t" * 32
 HOME = "http://127.0.0.1:8080"

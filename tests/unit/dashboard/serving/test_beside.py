@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.dashboard.serving import beside
-from holdfast.dashboard.serving.beside import STAYS_WITH, dashboard_beside
+from standfast.dashboard.serving import beside
+from standfast.dashboard.serving.beside import STAYS_WITH, dashboard_beside
 
 PATIENCE = 30.0
 PROGRAM = """
 import os, signal, sys, threading
 from pathlib import Path
-from holdfast.dashboard.serving.beside import end_with_starter
+from standfast.dashboard.serving.beside import end_with_starter
 end_with_starter(lambda: os._exit(0))
 Path(sys.argv[-1]).open("a").write(f"{os.getpid()}\\n")
 threading.Event().wait()
@@ -25,7 +25,7 @@ threading.Event().wait()
 
 STARTER = f"""
 import sys, threading
-from holdfast.dashboard.serving import beside
+from standfast.dashboard.serving import beside
 beside._RUN = {PROGRAM!r}
 with beside.dashboard_beside([sys.argv[1]], {{}}):
     threading.Event().wait()
@@ -92,9 +92,9 @@ def test_what_may_be_secret_is_in_its_environment_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(
         beside,
         "_RUN",
-        f"import os, sys; open({str(told)!r}, 'w').write(os.environ['HOLDFAST_URL'] + ' '.join(sys.argv))",
+        f"import os, sys; open({str(told)!r}, 'w').write(os.environ['STANDFAST_URL'] + ' '.join(sys.argv))",
     )
-    with dashboard_beside(["shop:app"], {"HOLDFAST_URL": "redis://:hunter2@queue/0"}):
+    with dashboard_beside(["shop:app"], {"STANDFAST_URL": "redis://:hunter2@queue/0"}):
         wait_for(lambda: told.exists() and told.read_text())
     assert told.read_text() == "redis://:hunter2@queue/0-c dashboard shop:app"
     assert STAYS_WITH not in os.environ

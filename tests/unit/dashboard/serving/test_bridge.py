@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from holdfast.dashboard.serving.bridge import LONGEST_BODY, STREAMS, Bridge
+from standfast.dashboard.serving.bridge import LONGEST_BODY, STREAMS, Bridge
 
 
 class Recorder:
@@ -55,7 +55,7 @@ def ask(bridge, path="/", body=b"", **environ):
 def test_a_request_comes_across_whole():
     app = Recorder(status=201, headers=[(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")], parts=(b"yes", b"!"))
     status, headers, body = ask(
-        Bridge(app, ("holdfast.user",)),
+        Bridge(app, ("standfast.user",)),
         "/j\xc3\xb6bs",  # as WSGI has it: each byte a letter
         b"x=1",
         SCRIPT_NAME="/deep",
@@ -63,7 +63,7 @@ def test_a_request_comes_across_whole():
         CONTENT_TYPE="text/plain",
         REMOTE_ADDR="10.0.0.7",
         HTTP_X_CSRF_TOKEN="t",
-        **{"holdfast.user": "ada", "wsgi.url_scheme": "https", "other": "not for the app"},
+        **{"standfast.user": "ada", "wsgi.url_scheme": "https", "other": "not for the app"},
     )
     assert (status, body) == ("201 Created", b"yes!")
     assert headers == [("set-cookie", "a=1"), ("set-cookie", "b=2")]
@@ -76,7 +76,7 @@ def test_a_request_comes_across_whole():
         b"content-type": b"text/plain",
         b"content-length": b"3",
     }
-    assert (scope["holdfast.user"], scope[STREAMS], "other" in scope) == ("ada", False, False)
+    assert (scope["standfast.user"], scope[STREAMS], "other" in scope) == ("ada", False, False)
 
 
 @pytest.mark.parametrize(

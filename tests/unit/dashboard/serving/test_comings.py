@@ -6,11 +6,11 @@ from ipaddress import ip_address
 
 import pytest
 
-from holdfast.dashboard.access.caller import Caller
-from holdfast.dashboard.access.refusal import Code, Refusal
-from holdfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT
-from holdfast.dashboard.serving.comings import Comings
-from holdfast.errors import StoreUnavailableError
+from standfast.dashboard.access.caller import Caller
+from standfast.dashboard.access.refusal import Code, Refusal
+from standfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT
+from standfast.dashboard.serving.comings import Comings
+from standfast.errors import StoreUnavailableError
 
 WRONG = Refusal(HTTPStatus.UNAUTHORIZED, Code.WRONG, "this is not the token")
 

@@ -6,9 +6,9 @@ from urllib.parse import quote
 import pytest
 from serving_stage import HOME, TOKEN, House, csrf_in, place_of
 
-from holdfast.dashboard import Dashboard, Role
-from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
-from holdfast.dashboard.access.user_file import add_user
+from standfast.dashboard import Dashboard, Role
+from standfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
+from standfast.dashboard.access.user_file import add_user
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from serving_stage import TOKEN, House, csrf_in
 
-from holdfast.dashboard.web import freshness
+from standfast.dashboard.web import freshness
 
 SECRET = "shared by all processes of a server"
 

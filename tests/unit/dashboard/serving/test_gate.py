@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 import uvicorn
 
-from holdfast.dashboard.serving import gate as gates
-from holdfast.dashboard.serving.gate import UNTAKEN, Gate, places
-from holdfast.dashboard.serving.hurry import MOST_AHEAD, HurriedProtocol
-from holdfast.dashboard.serving.seldom import PAUSE, Seldom
+from standfast.dashboard.serving import gate as gates
+from standfast.dashboard.serving.gate import UNTAKEN, Gate, places
+from standfast.dashboard.serving.hurry import MOST_AHEAD, HurriedProtocol
+from standfast.dashboard.serving.seldom import PAUSE, Seldom
 
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"x" * (8 << 20)
@@ -190,7 +190,7 @@ def test_there_are_fewer_places_than_descriptors(monkeypatch):
 
 def test_warnings_are_written_once_in_a_while(caplog):
     """With how many there were; errors are always written."""
-    ticks, log = Ticks(), logging.getLogger("holdfast.test.seldom")
+    ticks, log = Ticks(), logging.getLogger("standfast.test.seldom")
     log.addFilter(Seldom(ticks))
     for number in range(1000):
         log.warning("somebody came: %d", number)

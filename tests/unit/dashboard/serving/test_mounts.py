@@ -10,10 +10,10 @@ from fastapi import FastAPI
 from serving_stage import HOME, csrf_in, place_of
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-import holdfast.dashboard
-from holdfast.core.states import State
-from holdfast.dashboard import Dashboard, Role, User
-from holdfast.errors import ConfigurationError
+import standfast.dashboard
+from standfast.core.states import State
+from standfast.dashboard import Dashboard, Role, User
+from standfast.errors import ConfigurationError
 
 PEOPLE = {"ada": User("ada", Role.OPERATOR), "carol": User("carol", Role.VIEWER)}
 
@@ -113,7 +113,7 @@ def test_a_hosts_auth_that_fails_lets_nobody_in(stage):
 
 def test_without_the_extra_it_is_told_how_to_get_it(monkeypatch):
     """Who imports it is not left with the name of a package that they have never heard of."""
-    monkeypatch.delitem(sys.modules, "holdfast.dashboard.dashboard")
+    monkeypatch.delitem(sys.modules, "standfast.dashboard.dashboard")
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     with pytest.raises(ModuleNotFoundError, match=re.escape("`pip install -e 'path/to/the/clone[web]'`")):
-        holdfast.dashboard.Dashboard  # noqa: B018 - it is imported here
+        standfast.dashboard.Dashboard  # noqa: B018 - it is imported here

@@ -6,8 +6,8 @@ import json
 import pytest
 from serving_stage import HOME, TOKEN, House
 
-from holdfast.dashboard.reading import selecting
-from holdfast.errors import StoreUnavailableError
+from standfast.dashboard.reading import selecting
+from standfast.errors import StoreUnavailableError
 
 BEARER = f"Bearer {TOKEN}"
 
@@ -71,7 +71,7 @@ def test_two_who_ask_at_the_same_time_get_all_of_it(house, stage, looks):
 
     answers = stage.wait(both())
     assert [len(answer.json()) for answer in answers] == [50, 50]
-    assert answers[0].headers["x-holdfast-limit"] == "100000"
+    assert answers[0].headers["x-standfast-limit"] == "100000"
     assert "content-length" not in answers[0].headers
     assert len(looks) >= 100
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from holdfast.dashboard.serving import gate as gates
-from holdfast.dashboard.serving import server
-from holdfast.dashboard.serving.beside import STAYS_WITH
-from holdfast.dashboard.serving.gate import Gate
-from holdfast.dashboard.serving.seldom import Seldom
-from holdfast.dashboard.serving.server import open_port, serve, url_of
-from holdfast.errors import ConfigurationError
+from standfast.dashboard.serving import gate as gates
+from standfast.dashboard.serving import server
+from standfast.dashboard.serving.beside import STAYS_WITH
+from standfast.dashboard.serving.gate import Gate
+from standfast.dashboard.serving.seldom import Seldom
+from standfast.dashboard.serving.server import open_port, serve, url_of
+from standfast.errors import ConfigurationError
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 import uvicorn
 from starlette.requests import Request
 
-from holdfast.dashboard.access.bodies import SLOWEST_BODY, read_bytes
-from holdfast.dashboard.access.refusal import RefusedError
-from holdfast.dashboard.serving import hurry
-from holdfast.dashboard.serving.hurry import HurriedProtocol
+from standfast.dashboard.access.bodies import SLOWEST_BODY, read_bytes
+from standfast.dashboard.access.refusal import RefusedError
+from standfast.dashboard.serving import hurry
+from standfast.dashboard.serving.hurry import HurriedProtocol
 
 
 async def app(scope, receive, send):

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
-from holdfast.dashboard.texts import texts_in
-from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
-from holdfast.dashboard.web.drawn import charts_of, held
-from holdfast.dashboard.web.saying import Saying, coloured, plain_span, told_time, with_commands, with_times
-from holdfast.watch.spans import read_span
+from standfast.dashboard.shapes.figures import FiguresSeen, PointSeen
+from standfast.dashboard.texts import texts_in
+from standfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
+from standfast.dashboard.web.drawn import charts_of, held
+from standfast.dashboard.web.saying import Saying, coloured, plain_span, told_time, with_commands, with_times
+from standfast.watch.spans import read_span
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

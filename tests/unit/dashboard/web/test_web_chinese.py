@@ -12,34 +12,34 @@ from starlette.applications import Starlette
 from alert_notices import notice
 from dashboard_alerts import alert, put, put_board, tell
 from dashboard_stage import ARGS, WORKER, Stage, open_stage
-from holdfast.alerts.defaults import DEFAULT_RULES
-from holdfast.alerts.delivery import DELIVER, QUEUE, order_delivery
-from holdfast.alerts.standing import Published
-from holdfast.catalogue.book import publish
-from holdfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
-from holdfast.core.alert import AlertState, Check, Severity
-from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.job import Failure, OnLate
-from holdfast.core.memo import signal_reason
-from holdfast.core.objective import Objective
-from holdfast.core.record import Change, Kind
-from holdfast.core.states import Move, Reason
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.operations import BY_NAME
-from holdfast.dashboard.texts import texts_in
-from holdfast.dashboard.web import Site, routes
-from holdfast.dashboard.web.saying import with_commands
-from holdfast.errors import HoldfastError
-from holdfast.incidents.book import write_incident
-from holdfast.locks.errands import take
-from holdfast.locks.roll import Bid
-from holdfast.schedule.closing import About, ClosedHours
-from holdfast.schedule.due import fire_due
-from holdfast.schedule.errands import create
-from holdfast.schedule.plan import Template
-from holdfast.schedule.published import window_changes
-from holdfast.schedule.rules import Cron, Every
-from holdfast.schedule.window import Window
+from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.alerts.delivery import DELIVER, QUEUE, order_delivery
+from standfast.alerts.standing import Published
+from standfast.catalogue.book import publish
+from standfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
+from standfast.core.alert import AlertState, Check, Severity
+from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from standfast.core.job import Failure, OnLate
+from standfast.core.memo import signal_reason
+from standfast.core.objective import Objective
+from standfast.core.record import Change, Kind
+from standfast.core.states import Move, Reason
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.operations import BY_NAME
+from standfast.dashboard.texts import texts_in
+from standfast.dashboard.web import Site, routes
+from standfast.dashboard.web.saying import with_commands
+from standfast.errors import StandfastError
+from standfast.incidents.book import write_incident
+from standfast.locks.errands import take
+from standfast.locks.roll import Bid
+from standfast.schedule.closing import About, ClosedHours
+from standfast.schedule.due import fire_due
+from standfast.schedule.errands import create
+from standfast.schedule.plan import Template
+from standfast.schedule.published import window_changes
+from standfast.schedule.rules import Cron, Every
+from standfast.schedule.window import Window
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 LONG_AGO = "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f"
@@ -57,7 +57,7 @@ NAMES = {
 """What the users of this store called things."""
 
 ALLOWED = NAMES | {
-    *("Holdfast", "UTC", "Asia/Taipei", "CSV", "JSON", "Cron", "kB", "MB", "GB", "p50", "p95", "p99"),
+    *("Standfast", "UTC", "Asia/Taipei", "CSV", "JSON", "Cron", "kB", "MB", "GB", "p50", "p95", "p99"),
     *(
         "on_late",
         "expire",
@@ -167,7 +167,7 @@ def bring_about_alerts(stage: Stage) -> None:
     stage.act("rules.change", name="queue_age", above=20.0, severity=Severity.CRITICAL)
     stage.act("rules.off", name="incident")
     stage.act("channels.test", name="ops")
-    with pytest.raises(HoldfastError):
+    with pytest.raises(StandfastError):
         stage.act("rules.reset", name="nix")
 
 
@@ -210,9 +210,9 @@ def bring_about_jobs(stage: Stage) -> None:
     stage.enqueue(start_within=SECOND, on_late=OnLate.EXPIRE)
     stage.enqueue(queue="web", run_at=now)
     stage.act("queues.pause", name="web")
-    with pytest.raises(HoldfastError):
+    with pytest.raises(StandfastError):
         stage.act("jobs.retry", id=LONG_AGO)
-    with pytest.raises(HoldfastError):
+    with pytest.raises(StandfastError):
         stage.act("queues.pause", Role.VIEWER, name="mail")
 
 
@@ -357,7 +357,7 @@ def test_a_sentence_in_english_is_caught():
         '<button aria-label="Copy"></button>',
     ):
         assert english_in(page), page
-    for page in ('<p lang="en">it hung</p>', "<code>holdfast why</code>", "<p>佇列「mail」</p>", "<p>12 kB</p>"):
+    for page in ('<p lang="en">it hung</p>', "<code>standfast why</code>", "<p>佇列「mail」</p>", "<p>12 kB</p>"):
         assert not english_in(page), page
 
 

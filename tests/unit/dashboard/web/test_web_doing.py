@@ -3,9 +3,9 @@
 import httpx
 from web_samples import ACTS, FULL, ID, NOW, SampleDesk, sample_app
 
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
-from holdfast.dashboard.web.doing import safe_back
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
+from standfast.dashboard.web.doing import safe_back
 
 
 def client(desk: SampleDesk) -> httpx.AsyncClient:
@@ -122,7 +122,7 @@ def test_a_form_leads_back_to_our_own_pages_only():
 async def test_a_cookie_that_is_not_ours_says_nothing():
     async with client(SampleDesk(FULL)) as browser:
         for value in ("x", "e30=", "=" * 9000):
-            browser.cookies.set("holdfast_said", value)
+            browser.cookies.set("standfast_said", value)
             assert (await browser.get("/settings")).status_code == 200
 
 

@@ -6,8 +6,8 @@ import pytest
 from starlette.requests import Request
 from web_samples import EMPTY, FULL, OPERATIONS, SampleDesk
 
-from holdfast.dashboard.web import Site
-from holdfast.dashboard.web.live import BEAT, Gallery, event_of
+from standfast.dashboard.web import Site
+from standfast.dashboard.web.live import BEAT, Gallery, event_of
 
 
 class Watched:

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from web_samples import EMPTY, FULL, ID, NASTY, PATHS, SampleDesk, sample_app
 
-from holdfast.cli.alerts import NO_RULES, NO_WORKER
-from holdfast.core.alert import NoticeKind
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.texts import LANGUAGES, texts_in
-from holdfast.dashboard.web.signing import sign_in_page
-from holdfast.errors import StoreError
+from standfast.cli.alerts import NO_RULES, NO_WORKER
+from standfast.core.alert import NoticeKind
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.texts import LANGUAGES, texts_in
+from standfast.dashboard.web.signing import sign_in_page
+from standfast.errors import StoreError
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 
@@ -249,7 +249,7 @@ async def test_a_store_that_does_not_answer_has_a_page_too():
 async def test_the_title_tells_the_verdict():
     title = re.search("<title>(.*)</title>", (await get("/jobs", SampleDesk(FULL))).text)
     assert title
-    assert title[1] == "⚠ Attention: 3 findings · Jobs · Holdfast"
+    assert title[1] == "⚠ Attention: 3 findings · Jobs · Standfast"
 
 
 async def test_pages_know_where_they_are_mounted():

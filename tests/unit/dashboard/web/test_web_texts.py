@@ -8,16 +8,16 @@ import pytest
 from jinja2 import nodes
 from web_samples import ACTS
 
-from holdfast.alerts.checking import Unit
-from holdfast.core.alert import AlertState, Check, NoticeKind, Severity
-from holdfast.core.incident import Trouble
-from holdfast.core.record import Decision, FireCause
-from holdfast.core.states import State
-from holdfast.dashboard.operations import OPERATIONS
-from holdfast.dashboard.texts import LANGUAGES, Texts, preferred, texts_in
-from holdfast.dashboard.web.pages import PAGES
-from holdfast.dashboard.web.render import MENU, TEMPLATES, environment
-from holdfast.watch.explanation import Cause
+from standfast.alerts.checking import Unit
+from standfast.core.alert import AlertState, Check, NoticeKind, Severity
+from standfast.core.incident import Trouble
+from standfast.core.record import Decision, FireCause
+from standfast.core.states import State
+from standfast.dashboard.operations import OPERATIONS
+from standfast.dashboard.texts import LANGUAGES, Texts, preferred, texts_in
+from standfast.dashboard.web.pages import PAGES
+from standfast.dashboard.web.render import MENU, TEMPLATES, environment
+from standfast.watch.explanation import Cause
 
 ENGLISH = dict(texts_in("en"))
 SOURCES = sorted(TEMPLATES.glob("*.html"))

@@ -10,15 +10,15 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from holdfast.core.alert import AlertState, Check, Held, NoticeKind, Severity
-from holdfast.core.incident import Trouble
-from holdfast.core.job import OnLate
-from holdfast.core.record import Decision, FireCause
-from holdfast.core.states import State
-from holdfast.dashboard.access.user import Role, User
-from holdfast.dashboard.operation import Operation
-from holdfast.dashboard.refusals import NotAllowedError
-from holdfast.dashboard.shapes import (
+from standfast.core.alert import AlertState, Check, Held, NoticeKind, Severity
+from standfast.core.incident import Trouble
+from standfast.core.job import OnLate
+from standfast.core.record import Decision, FireCause
+from standfast.core.states import State
+from standfast.dashboard.access.user import Role, User
+from standfast.dashboard.operation import Operation
+from standfast.dashboard.refusals import NotAllowedError
+from standfast.dashboard.shapes import (
     alerts,
     audit,
     dead,
@@ -37,7 +37,7 @@ from holdfast.dashboard.shapes import (
     words,
     workers,
 )
-from holdfast.dashboard.web import Site, routes
+from standfast.dashboard.web import Site, routes
 
 
 class Parts:
@@ -243,7 +243,7 @@ JOB = job.JobSeen(
         job.Station(at=ago(30 - n), what=what, detail=NASTY if what == "die" else None)
         for n, what in enumerate(("enqueued", "started", "retry", "started", "die", "dead", "of_a_later_release"))
     ),
-    why=job.WhySeen(cause="dead", says=f"It failed for good {NASTY}", remedy="`holdfast jobs retry`", notes=(NASTY,), text=""),
+    why=job.WhySeen(cause="dead", says=f"It failed for good {NASTY}", remedy="`standfast jobs retry`", notes=(NASTY,), text=""),
     written=values.WrittenSeen(
         cursors=(values.CursorSeen(name="rows", version=1, done=42, value=VALUE),),
         steps=(values.StepSeen(name="charge", version=1, value=VALUE),),
@@ -332,7 +332,7 @@ FULL: dict[str, Any] = {
     "objectives.list": objectives.ObjectivesSeen(now=NOW, objectives=OBJECTIVES),
     "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(INCIDENT,), next=ID, total=9),
     "incidents.show": incidents.IncidentSeen(
-        now=NOW, row=INCIDENT, folder="/var/lib/holdfast/1", evidence={"stacks": values.TextSeen(text=NASTY, size=44, cut=True)}
+        now=NOW, row=INCIDENT, folder="/var/lib/standfast/1", evidence={"stacks": values.TextSeen(text=NASTY, size=44, cut=True)}
     ),
     "audit.list": audit.AuditSeen(entries=(ENTRY,), next="3"),
     "settings.show": settings.SettingsSeen(

@@ -3,11 +3,11 @@
 import psycopg
 
 from connections import for_libpq
-from holdfast import Holdfast
+from standfast import Standfast
 
 
 def make_app(url, **settings):
-    app = Holdfast(url, **settings)
+    app = Standfast(url, **settings)
 
     @app.task
     def pack(order: int) -> None: ...

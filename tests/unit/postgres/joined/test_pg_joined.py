@@ -4,9 +4,9 @@ import pytest
 from pg_joining import jobs, pack
 
 from connections import KINDS
-from holdfast.core.job import NewJob, OnConflict
-from holdfast.errors import KeyTakenError, StoreError
-from holdfast.ids import new_job_id
+from standfast.core.job import NewJob, OnConflict
+from standfast.errors import KeyTakenError, StoreError
+from standfast.ids import new_job_id
 
 
 @pytest.mark.parametrize("own", KINDS, indirect=True)

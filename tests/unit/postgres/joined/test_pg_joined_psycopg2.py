@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from connections import for_libpq, open_own
-from holdfast import ConfigurationError, StoreUnavailableError
+from standfast import ConfigurationError, StoreUnavailableError
 
 TESTS = Path(__file__).resolve().parents[3]
 
@@ -85,7 +85,7 @@ def test_a_pooler_may_stand_before_it(shop, pgbouncer_url):
 def test_a_connection_that_the_server_has_ended(shop, own, postgres_url):
     pack(shop, own)
     others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
-    assert sql(postgres_url, f"{others} AND query ~ 'holdfast_verb'") == [(True,)]
+    assert sql(postgres_url, f"{others} AND query ~ 'standfast_verb'") == [(True,)]
     with pytest.raises((StoreUnavailableError, ConfigurationError), match=r"lost|cannot be used now|closed"):
         pack(shop, own)
     assert jobs(shop) == 0

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 
 from connections import ASYNC, KINDS, SYNC, for_asyncpg, for_libpq, open_own
 from connections.django import set_up_django
-from holdfast import ConfigurationError
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreError, StoreUnavailableError, ValueNotStoredError
-from holdfast.ids import new_job_id
+from standfast import ConfigurationError
+from standfast.core.job import NewJob
+from standfast.errors import StoreError, StoreUnavailableError, ValueNotStoredError
+from standfast.ids import new_job_id
 
 AUTOCOMMIT = ["psycopg-autocommit", "psycopg-block", "asyncpg", "asyncpg-pool", "django"]
 
@@ -68,9 +68,9 @@ def test_what_else_those_libraries_have_is_refused(shop, plain):
 
 @pytest.fixture
 def other_database(postgres_url):
-    sql(postgres_url, "CREATE DATABASE holdfast_elsewhere")
-    yield f"{postgres_url}&dbname=holdfast_elsewhere"
-    sql(postgres_url, "DROP DATABASE holdfast_elsewhere WITH (FORCE)")
+    sql(postgres_url, "CREATE DATABASE standfast_elsewhere")
+    yield f"{postgres_url}&dbname=standfast_elsewhere"
+    sql(postgres_url, "DROP DATABASE standfast_elsewhere WITH (FORCE)")
 
 
 @pytest.mark.parametrize("kind", ["psycopg", "psycopg-autocommit", "asyncpg", "sqlalchemy", "sqlalchemy-asyncpg"])
@@ -79,7 +79,7 @@ def test_another_database_is_refused(shop, other_database, kind):
         own.begin()
         own.do("CREATE TABLE mine (x int)")
         with pytest.raises(
-            ConfigurationError, match=r"leads to database holdfast_elsewhere, and the jobs are in schema test_"
+            ConfigurationError, match=r"leads to database standfast_elsewhere, and the jobs are in schema test_"
         ):
             pack(shop, own)
         own.do("INSERT INTO mine VALUES (1)")
@@ -233,7 +233,7 @@ def test_a_connection_that_the_server_has_ended(shop, postgres_url, kind):
         others = (
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
         )
-        assert sql(postgres_url, f"{others} AND query ~ 'holdfast_verb'") == [(True,)]
+        assert sql(postgres_url, f"{others} AND query ~ 'standfast_verb'") == [(True,)]
         with pytest.raises((StoreUnavailableError, ConfigurationError), match=r"lost|cannot be used now|closed"):
             pack(shop, own)
         if kind == "django":

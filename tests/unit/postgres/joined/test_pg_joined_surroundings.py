@@ -18,9 +18,9 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from connections import ASYNC, PROVE, SOME, SYNC, at_line, cancelled_at, for_asyncpg, for_libpq, open_own
-from holdfast import ConfigurationError
-from holdfast.store.postgres.tones import sounds
-from holdfast.store.verb import Tone
+from standfast import ConfigurationError
+from standfast.store.postgres.tones import sounds
+from standfast.store.verb import Tone
 
 
 def test_tables_are_made_on_a_connection_of_our_own(postgres_url, own):
@@ -160,7 +160,7 @@ def test_blocks_of_sqlalchemy(shop, postgres_url):
 
 STRIDE = 1 if PROVE else 5
 """Each so manieth line is tried."""
-INTERRUPTED = "roll back: a call of Holdfast in this transaction was interrupted"
+INTERRUPTED = "roll back: a call of Standfast in this transaction was interrupted"
 
 
 @pytest.mark.parametrize("options", [{}, {"key": "order-1"}])
@@ -192,7 +192,7 @@ def test_a_cancelled_enqueue_is_not_in_the_transaction(shop, own, options):
 @pytest.mark.parametrize("kind", ["asyncpg", *(["psycopg-async", "sqlalchemy-asyncpg"] if PROVE else [])])
 def test_a_cancelled_enqueue_does_not_wait_for_a_server_that_hangs(postgres_server, monkeypatch, kind):
     """It waits for an answer for a while, then the connection is closed, and with it goes the transaction."""
-    monkeypatch.setattr("holdfast.store.postgres.joined._PATIENCE", 0.2)
+    monkeypatch.setattr("standfast.store.postgres.joined._PATIENCE", 0.2)
     url = postgres_server().url()
     with make_app(url) as app, open_own(kind, url) as own:
         app.prepare()

@@ -4,10 +4,10 @@ import pytest
 from pg_joining import jobs, sql
 
 from connections import KINDS, Async, Sync, open_own
-from holdfast import ConfigurationError
-from holdfast.core.job import NewJob
-from holdfast.errors import StoreError
-from holdfast.ids import new_job_id
+from standfast import ConfigurationError
+from standfast.core.job import NewJob
+from standfast.errors import StoreError
+from standfast.ids import new_job_id
 
 SHARED = {
     "psycopg-block": r"inside a block of its own transaction\(\), which alone can commit",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.supervisor.evidence.gathering import gather
-from holdfast.supervisor.evidence.machine import command_line, machine, own_limits, versions
-from holdfast.supervisor.evidence.outside import find_py_spy, process_facts, py_spy
-from holdfast.supervisor.evidence.surroundings import surroundings
-from holdfast.testing.simulator.loop import VirtualLoop
+from standfast.supervisor.evidence.gathering import gather
+from standfast.supervisor.evidence.machine import command_line, machine, own_limits, versions
+from standfast.supervisor.evidence.outside import find_py_spy, process_facts, py_spy
+from standfast.supervisor.evidence.surroundings import surroundings
+from standfast.testing.simulator.loop import VirtualLoop
 
 
 def test_one_that_hangs_or_fails_says_so_in_its_part() -> None:
@@ -47,12 +47,12 @@ def test_one_that_hangs_or_fails_says_so_in_its_part() -> None:
     ("words", "shown"),
     [
         (
-            ["holdfast", "worker", "a:b", "--url", "postgresql://me:pw@h/db"],
-            "holdfast worker a:b --url postgresql://",
+            ["standfast", "worker", "a:b", "--url", "postgresql://me:pw@h/db"],
+            "standfast worker a:b --url postgresql://",
         ),
-        (["holdfast", "--url=redis://:pw@h/0", "--drain"], "holdfast --url=redis h:6379/0 --drain"),
-        (["holdfast", "--url", "nonsense"], "holdfast --url "),
-        (["holdfast", "worker", "a:b"], "holdfast worker a:b"),
+        (["standfast", "--url=redis://:pw@h/0", "--drain"], "standfast --url=redis h:6379/0 --drain"),
+        (["standfast", "--url", "nonsense"], "standfast --url "),
+        (["standfast", "worker", "a:b"], "standfast worker a:b"),
     ],
 )
 def test_a_command_line_without_passwords(words: list[str], shown: str) -> None:
@@ -73,7 +73,7 @@ def test_the_machine_and_what_is_installed() -> None:
 def test_surroundings_keep_secrets(monkeypatch) -> None:
     """A variable that nobody knows to be harmless is named, and its value is nowhere."""
     monkeypatch.setenv("SHOP_TOKEN", "hunter2-hunter2")
-    monkeypatch.setenv("HOLDFAST_URL", "postgresql://me:hunter2-hunter2@h/db")
+    monkeypatch.setenv("STANDFAST_URL", "postgresql://me:hunter2-hunter2@h/db")
     parts = asyncio.run(surroundings(lambda: "well"))
     assert "SHOP_TOKEN=" in parts["environment"]
     assert "hunter2" not in str(parts)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.supervisor.child import Exit
-from holdfast.supervisor.evidence.memory import (
+from standfast.supervisor.child import Exit
+from standfast.supervisor.evidence.memory import (
     Certainty,
     MemoryGroup,
     Seen,
@@ -21,7 +21,7 @@ from holdfast.supervisor.evidence.memory import (
     names_victim,
     sizes_in,
 )
-from holdfast.supervisor.evidence.memorywatch import KernelLog, MemoryWatch
+from standfast.supervisor.evidence.memorywatch import KernelLog, MemoryWatch
 
 GIGABYTE = 1 << 30
 KILLED = Exit(-signal.SIGKILL, peak_rss=400 << 20, cpu=1.0)

@@ -1,5 +1,0 @@
-"""A worker inside a process that does something else, such as a web server's: bound to its life."""
-
-from holdfast.host.host import Host, HostState
-
-__all__ = ["Host", "HostState"]

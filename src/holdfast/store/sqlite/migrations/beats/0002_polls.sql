@@ -1,6 +1,0 @@
--- When workers look for work without being called: so that they can take turns.
---
--- holdfast_beat, besides what 0001 says of it:
---   polled_at    when it last did so, in microseconds since 1970 UTC, as its last beat with such news told; NULL: no news
-
-ALTER TABLE holdfast_beat ADD COLUMN polled_at INTEGER;

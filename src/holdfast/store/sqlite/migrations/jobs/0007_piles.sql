@@ -1,5 +1,0 @@
--- Many jobs that wait for a worker which knows their task are taken up by an index, in the order in which they go.
-
-DROP INDEX holdfast_blocked;
-CREATE INDEX holdfast_blocked ON holdfast_job (reason, task, version, queue, alone, priority, run_at)
-    WHERE state = 'blocked';

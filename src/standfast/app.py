@@ -1,0 +1,461 @@
+"""The app: settings, tasks, events, and a store that is opened when it is first needed.
+
+It declares and connects; it neither works jobs nor administers them. Whatever a store can do is a verb of
+`app.verbs`, run by `app.call` or `await app.acall`. What it reaches by name there, jobs and locks, is in reach.py;
+what it declares about trouble is in watched.py, about limits and windows in governed.py.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from standfast.alerts.declaring import DeclaredWatching
+from standfast.background.handle import Background
+from standfast.background.launcher import Launcher
+from standfast.background.works import Works
+from standfast.clock import Clock, SystemClock
+from standfast.decorator import Beside, DeclaredAt, TaskDecorator, refuse_alike
+from standfast.durable.shelf import Shelf
+from standfast.errors import ConfigurationError
+from standfast.events import Events
+from standfast.governed import Governed
+from standfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
+from standfast.locks.keeper import Deputy, Keepers
+from standfast.opening import OPENING, made_by_an_import, refuse_in_test, warn_of_enqueue_at_import
+from standfast.policy import Policy, Seconds
+from standfast.reach import Reach
+from standfast.schedule.closing import About, declare_hours
+from standfast.schedule.declaring import Declaration
+from standfast.schedule.rules import AnyRule
+from standfast.schedule.schedules import Schedules, declare, declare_own
+from standfast.settings import URL_VARIABLE, read_settings
+from standfast.spelling import nearest, options_of, without
+from standfast.store.backend import Backend
+from standfast.store.errand import Errand, arun_errand, run_errand
+from standfast.store.files import shelf_of
+from standfast.store.identity import know_identity
+from standfast.store.open import check_url, open_backend, public_name
+from standfast.store.protocol import Store
+from standfast.store.verb import Verb
+from standfast.task import BoundTask, Task, declare_task
+from standfast.tracing.opening import open_tracing
+from standfast.tracing.port import Tracing
+from standfast.waiter import Waiter
+from standfast.watched import Watched
+
+if TYPE_CHECKING:
+    from opentelemetry.propagators.textmap import TextMapPropagator
+    from opentelemetry.trace import TracerProvider
+
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound=Middleware)
+L = TypeVar("L", bound=Lifespan)
+
+
+_BY_SCHEDULE = "write app.schedule(NAME, TASK, Every(...)), or @app.task(schedule=...)"
+_WORKER = "run `standfast worker MODULE:APP`"
+_ELSEWHERE = {
+    "send_task": "write app.tasks[NAME].enqueue(...); a program without the code of a task declares one of its name"
+    " and parameters",
+    "enqueue": "write TASK.enqueue(...), with a function that @app.task declares",
+    "AsyncResult": "write app.handle(JOB_ID)",
+    "conf": "give settings to Standfast(...), or write them into standfast.toml",
+    "run": _WORKER,
+    "start": _WORKER,
+    "worker_main": _WORKER,
+    "add_periodic_task": _BY_SCHEDULE,
+    "on_after_configure": _BY_SCHEDULE,
+    "periodic_task": "write @app.task(schedule=...)",
+    "autodiscover_tasks": "import the modules of your tasks where the app is made, or in one that workers name",
+}
+"""What people write who come from other systems, and how it is written here."""
+
+
+class _Tasks(dict[str, Task[..., Any]]):
+    """Tasks by name: for one that is not there, the error has the name that was meant."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        meant = nearest(str(name), self)
+        way = "import the module that declares it" if meant is None else f"did you mean {meant!r}?"
+        raise KeyError(f"no task is named {name!r}; {way}")
+
+
+@without(_ELSEWHERE)
+class Standfast(Reach, Watched, Governed):
+    """An app: its tasks and the store that their jobs live in.
+
+    `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
+    `standfast.settings.Settings`. What is given here goes before the settings file, and STANDFAST_URL and its like
+    go before it; `settings_from` tells where each came from. Nothing is opened until it is needed;
+    as a context manager the app closes what it opened.
+    """
+
+    @options_of("Standfast")
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        lease: Seconds | None = None,
+        beat: Seconds | None = None,
+        grace: Seconds | None = None,
+        hang_limit: Seconds | None = None,
+        look_ahead: Seconds | None = None,
+        safety_poll: Seconds | None = None,
+        store_timeout: Seconds | None = None,
+        retry_for: Seconds | None = None,
+        concurrency: int | None = None,
+        timeout: Seconds | None = None,
+        max_wait: Seconds | UnsetType | None = UNSET,
+        keep_finished: Seconds | UnsetType | None = UNSET,
+        keep_dead_for: Seconds | None = None,
+        keep_dead: int | None = None,
+        recycle_age: Seconds | None = None,
+        recycle_jobs: int | None = None,
+        recycle_memory: int | str | None = None,
+        drain_limit: Seconds | None = None,
+        name: str | None = None,
+        release: str | None = None,
+        incidents_dir: str | os.PathLike[str] | None = None,
+        keep_incidents: int | None = None,
+        keep_incidents_for: Seconds | UnsetType | None = UNSET,
+        keep_incidents_mb: int | None = None,
+        blocked_warning: Seconds | UnsetType | None = UNSET,
+        incident_locals: bool | None = None,
+        files: str | os.PathLike[str] | None = None,
+        files_limit: int | str | None = None,
+        metrics_dir: str | os.PathLike[str] | None = None,
+        background_limit: int | None = None,
+        background_when_full: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        given: dict[str, object] = {
+            "url": url,
+            "namespace": namespace,
+            "lease": lease,
+            "beat": beat,
+            "grace": grace,
+            "hang_limit": hang_limit,
+            "look_ahead": look_ahead,
+            "safety_poll": safety_poll,
+            "store_timeout": store_timeout,
+            "retry_for": retry_for,
+            "concurrency": concurrency,
+            "timeout": timeout,
+            "max_wait": max_wait,
+            "keep_finished": keep_finished,
+            "keep_dead_for": keep_dead_for,
+            "keep_dead": keep_dead,
+            "recycle_age": recycle_age,
+            "recycle_jobs": recycle_jobs,
+            "recycle_memory": recycle_memory,
+            "drain_limit": drain_limit,
+            "name": name,
+            "release": release,
+            "incidents_dir": incidents_dir,
+            "keep_incidents": keep_incidents,
+            "keep_incidents_for": keep_incidents_for,
+            "keep_incidents_mb": keep_incidents_mb,
+            "blocked_warning": blocked_warning,
+            "incident_locals": incident_locals,
+            "files": files,
+            "files_limit": files_limit,
+            "metrics_dir": metrics_dir,
+            "background_limit": background_limit,
+            "background_when_full": background_when_full,
+        }
+        Governed.__init__(self)
+        loaded = read_settings(given, url_check=check_url)
+        self.settings = loaded.settings
+        self.settings_from = loaded.where
+        self._watching = DeclaredWatching(loaded.sections)
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.events = Events()
+        self._tasks = _Tasks()
+        self._declarations: dict[str, Declaration] = {}
+        self._tasks_at: dict[str, DeclaredAt] = {}
+        self._declarations_at: dict[str, DeclaredAt] = {}
+        self._middlewares: list[Middleware] = []
+        self._lifespans: list[Lifespan] = []
+        self._of_project = made_by_an_import()
+        self._backend: Backend | None = None
+        self._inside: Callable[[Backend], Backend] = lambda backend: backend
+        self._waiter: Waiter | None = None
+        self._keepers: Keepers | None = None
+        self.deputy: Deputy | None = None
+        """Who keeps the locks of this process for it: in a worker, its supervisor."""
+        self.known_as = self.settings.name or ""
+        """Its name, or in a worker without one where it was found: so channels of several apps are told apart."""
+        self._works: Works | None = None
+        self._stand_in: tuple[Backend, Waiter] | None = None
+        self.tracing: Tracing | None = None
+        """What makes spans, once `use_tracing` was called."""
+
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any]]:
+        """The tasks declared so far, by name."""
+        return MappingProxyType(self._tasks)
+
+    @property
+    def task(self) -> TaskDecorator:
+        """Declare a function as a task: `@app.task`, or `@app.task(queue="mail", timeout=30)`."""
+        return TaskDecorator(self._register, timeout=self.settings.timeout)
+
+    @property
+    def declarations(self) -> Sequence[Declaration]:
+        """The schedules declared so far; workers bring them into the store when they start."""
+        return tuple(self._declarations.values())
+
+    @property
+    def schedules(self) -> Schedules:
+        """What can be done with the schedules in the store, as in `app.call(app.schedules.pause("nightly"))`."""
+        return Schedules(self.verbs, timedelta(seconds=self.settings.look_ahead))
+
+    def schedule(
+        self, name: str, task: Task[P, Any] | BoundTask[P, Any], rule: AnyRule, /, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Declare that a task is to run with these arguments as often as the rule says.
+
+        Workers bring what is declared into the store when they start, and retire what is declared no more. For a
+        schedule that is made at run time, see `schedules`.
+        """
+        self._declare(declare(name, task, rule, args, kwargs), DeclaredAt.here())
+
+    @property
+    def backend(self) -> Backend:
+        """The open store; the first use opens it."""
+        backend = self._backend
+        if backend is not None:
+            return backend
+        with OPENING.lock:
+            if self._backend is None:
+                self._backend = self._inside(self._stand_in[0] if self._stand_in else self._open_own())
+            return self._backend
+
+    def _open_own(self) -> Backend:
+        warn_of_enqueue_at_import()
+        url = self.settings.url
+        if self._of_project and self.settings_from["url"] != URL_VARIABLE and not url.startswith("memory:"):
+            refuse_in_test(public_name(url))
+        return open_backend(self.settings, self.clock)
+
+    def open_inside(self, around: Callable[[Backend], Backend]) -> None:
+        """Have the store, open or not yet, inside another that does something around its calls."""
+        with OPENING.lock:
+            self._inside = around
+            if self._backend is not None:
+                self._backend = around(self._backend)
+
+    @property
+    def waiter(self) -> Waiter:
+        """The one through which every handle of this app waits; the first use makes it."""
+        waiter = self._waiter
+        if waiter is not None:
+            return waiter
+        with OPENING.lock:
+            if self._waiter is None:
+                self._waiter = self._stand_in[1] if self._stand_in else Waiter(self.backend)
+            return self._waiter
+
+    @property
+    def keepers(self) -> Keepers:
+        """Who keeps the locks that this app holds; the first use makes it."""
+        keepers = self._keepers
+        if keepers is not None:
+            return keepers
+        with OPENING.lock:
+            if self._keepers is None:
+                self._keepers = Keepers(self.backend, self.clock, lambda: self.deputy)
+            return self._keepers
+
+    @property
+    def verbs(self) -> Store:
+        """What the store can do; run it with `call` or `acall`."""
+        return (self._backend or self.backend).verbs
+
+    @property
+    def retry_for(self) -> float:
+        """For how many seconds an enqueue goes on trying while the store is away, unless it says so itself."""
+        return self.settings.retry_for
+
+    @property
+    def middlewares(self) -> Sequence[Middleware]:
+        """The middleware declared so far, the outermost first."""
+        return tuple(self._middlewares)
+
+    def middleware(self, around: M) -> M:
+        """Put `async def around(ctx, call_next)` around each attempt; the first declared is the outermost.
+
+        It awaits `call_next()`, which runs the handler, and returns or raises the outcome.
+        """
+        check_middleware(around)
+        self._middlewares.append(around)
+        return around
+
+    @options_of("app.use_tracing")
+    def use_tracing(
+        self, provider: "TracerProvider | None" = None, propagator: "TextMapPropagator | None" = None
+    ) -> None:
+        """Make spans of OpenTelemetry for enqueues, attempts and steps, and let jobs carry the trace.
+
+        By the `provider` that is given, or else by that of the process. A job carries W3C's trace context; with a
+        `propagator`, what that writes.
+        """
+        if self.tracing is not None:
+            raise ConfigurationError("app.use_tracing is called twice; call it once, where the app is made")
+        self.tracing = open_tracing(provider, propagator)
+
+    @property
+    def lifespans(self) -> Sequence[Lifespan]:
+        """The lifespans declared so far."""
+        return tuple(self._lifespans)
+
+    def lifespan(self, lifespan: L) -> L:
+        """Let each worker process run an `async def` with one `yield`: until then before its jobs, the rest after.
+
+        It takes the app. Several are entered in the order of their declaration and left in reverse.
+        """
+        check_lifespan(lifespan)
+        self._lifespans.append(lifespan)
+        return lifespan
+
+    def call(self, verb: Verb[T] | Errand[T], tx: Any = None) -> T:
+        """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given.
+
+        An errand, such as those of `schedules`, is several verbs.
+        """
+        if isinstance(verb, Errand):
+            return run_errand(partial(self.call, tx=tx), verb)
+        backend = self._backend or self.backend
+        return backend.run(verb) if tx is None else backend.run_in(verb, tx)
+
+    async def acall(self, verb: Verb[T] | Errand[T], tx: Any = None) -> T:
+        """Run a verb without blocking the event loop."""
+        if isinstance(verb, Errand):
+            return await arun_errand(partial(self.acall, tx=tx), verb)
+        return await (self.backend.arun(verb) if tx is None else self.backend.arun_in(verb, tx))
+
+    @property
+    def background(self) -> Launcher:
+        """Run a function in the background of this process: `app.background(fn, *args)`. It is not durable."""
+        return Launcher(self._work, lambda: self._tasks, self.settings.background_when_full)
+
+    @property
+    def backgrounds(self) -> Sequence[Background[Any]]:
+        """What runs in the background of this process, and what waits to."""
+        return () if self._works is None else self._works.all
+
+    @property
+    def _work(self) -> Works:
+        with OPENING.lock:
+            if self._works is None:
+                self._works = Works(self, to_disk=self._stand_in is None)
+            return self._works
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where the files are that jobs save."""
+        settings = replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings
+        return shelf_of(settings, lambda: self.call(know_identity(self.verbs)))
+
+    def prepare(self) -> None:
+        """Open the store and make its tables ready, which the first use does otherwise.
+
+        A transaction of your own, on whose connection you enqueue, may find them missing, and cannot make them.
+        """
+        self.call(self.verbs.glance(()))
+
+    def close(self) -> None:
+        """End the work in the background, within `grace`, and let go of the store, which the next use opens again.
+
+        Whoever waits for a job is told so by a StoreError. In async code `aclose`.
+        """
+        self._work.close(self.settings.grace)
+        backend = waiter = keepers = None
+        try:
+            with OPENING.lock:
+                backend, self._backend = self._backend, None
+                waiter, self._waiter = self._waiter, None
+                keepers, self._keepers = self._keepers, None
+        finally:  # close each one, even if the close of another is interrupted
+            try:
+                if keepers is not None:
+                    keepers.close()
+            finally:
+                try:
+                    if waiter is not None:
+                        waiter.close()
+                finally:
+                    if backend is not None:
+                        backend.close()
+
+    async def aclose(self) -> None:
+        """Close as `close` does, and let the event loop go on while work in the background ends."""
+        await self._work.aclose(self.settings.grace)
+        self.close()
+
+    @contextmanager
+    def elsewhere(self, backend: Backend, waiter: Waiter, clock: Clock) -> Iterator[None]:
+        """Live on another store and by another clock within the block, however often it is closed: for tests.
+
+        The app's own store, if it is open, stays so, and is not touched.
+        """
+        with OPENING.lock:
+            own = (self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works)
+            self.clock, self._stand_in = clock, (backend, waiter)
+            self._backend = self._waiter = self._keepers = self._works = None
+        try:
+            yield
+        finally:
+            try:
+                self.close()
+            finally:
+                with OPENING.lock:
+                    self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works = own
+
+    def __enter__(self) -> Self:
+        self.background.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _register(self, fn: Callable[..., Any], policy: Policy, beside: Beside) -> Task[..., Any]:
+        task, at = declare_task(fn, beside.name, policy, self), DeclaredAt.here()
+        hours = None if beside.window is None else declare_hours(About.TASK, task.name, beside.window)
+        before = self._tasks.get(task.name)
+        if before is not None:
+            self._forget(before, task, at)
+        self._limits.task(task.name, beside.concurrency, beside.peak, beside.gate)
+        if beside.schedule is not None:
+            self._declare(declare_own(task, beside.schedule), at)
+        if hours is not None:
+            self._windows[hours.about, hours.name] = hours
+        self._tasks[task.name], self._tasks_at[task.name] = task, at
+        return task
+
+    def _forget(self, before: Task[..., Any], task: Task[..., Any], at: DeclaredAt) -> None:
+        """Make room for a task whose module was run again. Raises ConfigurationError where it is another."""
+        name, before_at = task.name, self._tasks_at[task.name]
+        if not at.repeats(before_at):
+            raise refuse_alike(name, before.fn.__qualname__, before_at, task.fn.__qualname__, at)
+        self._limits.forget_task(name)
+        self._windows.pop((About.TASK, name), None)
+        if self._declarations_at.get(name) is before_at:  # its own schedule
+            del self._declarations[name], self._declarations_at[name]
+
+    def _declare(self, declaration: Declaration, at: DeclaredAt) -> None:
+        name = declaration.name
+        if name in self._declarations and not at.repeats(self._declarations_at[name]):
+            raise ConfigurationError(f"two schedules are named {name!r}; give one of them another name")
+        self._declarations[name], self._declarations_at[name] = declaration, at

@@ -1,0 +1,176 @@
+"""Jobs that are named, changed one by one, and jobs that options select, changed many at a time by one act.
+
+What went wrong with one is said, and does not stop the others. An act on many is told and confirmed once, can be
+interrupted, and is written down in the audit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+from uuid import uuid4
+
+import click
+
+from standfast.cli.confirming import confirm, person
+from standfast.cli.connection import Wanted
+from standfast.cli.failures import ExitCode, say_failed
+from standfast.cli.lookup import find_job, pages, unknown_names
+from standfast.cli.output import say, say_json
+from standfast.cli.progress import bulk_progress
+from standfast.core.job import Job, JobAction
+from standfast.dashboard.audit.entry import Entry
+from standfast.dashboard.audit.trail import write_down
+from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
+from standfast.phrases import Phrase
+from standfast.store.backend import Backend
+from standfast.store.bulk import Changes, change_many
+from standfast.store.errand import run_errand
+from standfast.store.protocol import JobFilter, ask_time
+from standfast.words import counted
+
+Act = Callable[[Backend, Job], str]
+"""Does something to a job and returns what became of it, in a word or two."""
+
+_MOST_TOLD = 10
+"""So many failures of a bulk are told one by one."""
+
+
+class Answer(TypedDict, total=False):
+    """What became of one job, as `--json` prints it."""
+
+    id: str
+    answer: str
+    error: str
+
+
+def requeue(backend: Backend, job: Job) -> str:
+    """Make a dead or scheduled job ready."""
+    backend.run(backend.verbs.requeue(job.id))
+    return "requeued"
+
+
+def act_on_each(wanted: Wanted, backend: Backend, ids: Iterable[str], act: Act) -> None:
+    """Act on the named jobs and say what became of each; exit 1 in the end if one could not be done."""
+    answers: list[Answer] = []
+    try:
+        for job_id in ids:
+            answers.append(_answer(wanted, backend, job_id, act))
+            if not wanted.as_json:
+                _say_answer(answers[-1])
+    finally:  # what was done before the store failed is still told
+        if wanted.as_json:
+            say_json(answers)
+    if any("error" in answer for answer in answers):
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _answer(wanted: Wanted, backend: Backend, job_id: str, act: Act) -> Answer:
+    try:
+        job = find_job(wanted, backend, job_id)
+        return {"id": job.id, "answer": act(backend, job)}
+    except (JobNotFoundError, JobStateError, KeyTakenError) as error:
+        return {"id": job_id, "error": _about(job_id, error)}
+
+
+def _about(job_id: str, error: Exception) -> str:
+    return str(error) if job_id in str(error) else f"job {job_id}: {error}"
+
+
+def _say_answer(answer: Answer) -> None:
+    if "error" in answer:
+        say_failed(answer["error"])
+    else:
+        say(f"{answer['id']}  {answer['answer']}")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What is to be done to all jobs that a filter selects, and in words: to "dead job"s that "were requeued"."""
+
+    action: JobAction
+    which: JobFilter
+    noun: str
+    became: str
+    asked: Mapping[str, str]
+
+
+def asked_of(**options: Any) -> Mapping[str, str]:
+    """Return what options select, as the audit has it."""
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in options.items()
+        if value
+    }
+
+
+def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) -> None:
+    """Do it to all, after asking once; exit 1 in the end if it could not be done to one.
+
+    Never to more than were counted. Those that someone else took care of meanwhile are passed over.
+    """
+    total, found = _find(backend, deed.which)
+    if not total:
+        is_narrowed = deed.which != JobFilter(states=deed.which.states)
+        nothing = f"No {deed.noun} matches." if is_narrowed else f"No {deed.noun}s."
+        if wanted.as_json:
+            say_json({"done": 0, "errors": []})
+        elif doubt := unknown_names(backend, deed.which.queue, deed.which.task):
+            say(f"{nothing[:-1]}: {doubt}{'' if doubt.endswith('?') else '.'}")
+        else:
+            say(nothing)
+        return
+    if not yes:
+        confirm(f"{deed.action.value.capitalize()} {counted(total, deed.noun)}?")
+    changes, number, at = Changes(), uuid4().hex, backend.run(ask_time(backend.verbs)).now
+
+    def note(after: Phrase) -> None:
+        what = {"action": deed.action.value, **deed.asked}
+        before = str(Phrase("noted.jobs", n=total))
+        entry = Entry(at, person(), "jobs.bulk", what, before, str(after), by="command line", id=number)
+        run_errand(backend.run, write_down(backend.verbs, entry))
+
+    note(Phrase("noted.begun", so_far=_told(changes)))
+    try:
+        with bulk_progress(total) as step:
+            for page in found:
+                ids = page[: total - changes.seen]
+                if not ids:
+                    break
+                seen = backend.run(backend.verbs.glance(ids))
+                meant = [each for each in ids if each in seen and seen[each].state in deed.which.states]
+                changes.passed_over += len(ids) - len(meant)
+                run_errand(backend.run, change_many(backend.verbs, changes, deed.action, meant))
+                step(len(ids))
+    finally:  # what was done before the store failed, or this was interrupted, is still told
+        _say_done(wanted, deed, changes, total)
+        note(_told(changes))
+    if changes.refused:
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _find(backend: Backend, which: JobFilter) -> tuple[int, Iterator[list[str]]]:
+    """Return how many jobs a filter selects, and their ids: where they have to be looked for, it is done once."""
+    found = ([job.id for job in page] for page in pages(backend, which))
+    if which == JobFilter(states=which.states, queue=which.queue):
+        queues = [queue for queue in backend.run(backend.verbs.queues()) if which.queue in {None, queue.name}]
+        return sum(queue.states.get(state, 0) for queue in queues for state in which.states), found
+    texts = [" ".join(page) for page in found]  # half the room of lists, where they are millions
+    return sum(text.count(" ") + 1 for text in texts), (text.split() for text in texts)
+
+
+def _told(changes: Changes) -> Phrase:
+    return Phrase("noted.bulk", done=changes.done, failed=len(changes.refused), passed_over=changes.passed_over)
+
+
+def _say_done(wanted: Wanted, deed: Deed, changes: Changes, total: int) -> None:
+    errors: list[Answer] = [{"id": job_id, "error": _about(job_id, error)} for job_id, error in changes.refused]
+    if wanted.as_json:
+        say_json({"done": changes.done, "errors": errors})
+        return
+    for answer in errors[:_MOST_TOLD]:
+        say_failed(answer["error"])
+    if len(errors) > _MOST_TOLD:
+        say_failed(f"… and {len(errors) - _MOST_TOLD:,} more could not be done; --json names them all")
+    of = "" if changes.seen >= total else f" of {total:,}"
+    became = f"{'was' if changes.done == 1 else 'were'} {deed.became}" if changes.done else "were changed"
+    say(f"{counted(changes.done, deed.noun) if changes.done else f'No {deed.noun}s'}{of} {became}.")

@@ -1,0 +1,387 @@
+"""What a running handler may ask and say about its own attempt.
+
+A handler receives it by annotating a parameter with `Context`. It knows its claim, and reaches what is alive (was
+the job cancelled, was it lost, where does progress go) through one small port that the worker implements.
+"""
+
+import logging
+import math
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+from datetime import datetime, timedelta
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+from urllib.parse import quote
+
+from standfast.core.interruption import Interrupted, Suspended
+from standfast.core.job import Claim, Progress
+from standfast.core.provenance import planned_of, schedule_of
+from standfast.durable.attempt import Durable
+from standfast.durable.checkpoints import Checkpoints
+from standfast.durable.cursor import Cursor
+from standfast.durable.files import SavedFile
+from standfast.durable.filing import Filing
+from standfast.durable.handler import LongHandler
+from standfast.durable.here import attempt_here, step_here
+from standfast.durable.notebook import Notebook
+from standfast.durable.positions import OnVersionWord
+from standfast.durable.recall import Recall
+from standfast.durable.resuming import Resume
+from standfast.durable.shelf import Shelf, Source
+from standfast.durable.waiting import Waiting
+from standfast.errors import ArgumentsError, ConfigurationError, LostClaimError
+from standfast.life import Life
+from standfast.spelling import options_of, without
+
+__all__ = [
+    "JOB_LOGGER",
+    "AttemptControl",
+    "Context",
+    "Interrupted",
+    "JobLogger",
+    "Scrub",
+    "Suspended",
+    "Transaction",
+    "current_context",
+]
+
+JOB_LOGGER = "standfast.job"
+"""The name of the logger of `Context.log`."""
+
+T = TypeVar("T")
+
+_LOGGER = logging.getLogger(JOB_LOGGER)
+_SCRUB = "standfast_scrub"
+
+Scrub = Callable[[logging.LogRecord], None]
+"""Takes the secrets of a job out of a log record."""
+
+
+class Transaction(Protocol):
+    """A transaction of the handler's own that completes its job: `with` it, or `async with` an async connection.
+
+    The end of the block completes the job and commits, both or neither; an exception rolls back and goes on.
+    """
+
+    result: Any
+    """What the job results in; None unless it is set."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class AttemptControl(Protocol):
+    """The live side of one attempt. Every member may be used from any thread."""
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the handler should end: it was cancelled, its worker stops, or a window is about to begin."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """True while the claim is not known to be valid any more."""
+        ...
+
+    @property
+    def taken(self) -> bool:
+        """True once it is known that the claim belongs to someone else."""
+        ...
+
+    @property
+    def notebook(self) -> Notebook:
+        """The memos of the job."""
+        ...
+
+    def report(self, progress: Progress) -> None:
+        """Take note of how far the job is; never blocks."""
+        ...
+
+    def transaction(self, connection: Any) -> Transaction:
+        """Return a transaction on a connection of the handler's own, not yet begun."""
+        ...
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where files of the job are put."""
+        ...
+
+    @property
+    def durable(self) -> Durable:
+        """What outlives this attempt: steps and waits."""
+        ...
+
+    def nap(self, seconds: float) -> None:
+        """Block this thread for so long, or until the handler should end."""
+        ...
+
+    async def anap(self, seconds: float) -> None:
+        """Let the event loop go on for so long, or until the handler should end."""
+        ...
+
+    def fault_point(self, name: str) -> None:
+        """Pass a place in a handler that has a name; tests may let it fail there."""
+        ...
+
+
+class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the job's fields to each record, and keeps the `extra` of the caller."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Return the message as it is, and the fields of the job beside those given."""
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+def _clean(record: logging.LogRecord) -> bool:
+    """Keep the secrets of its job out of a record, before anyone hears it."""
+    scrub: Scrub | None = record.__dict__.pop(_SCRUB, None)
+    if scrub is not None:
+        scrub(record)
+    return True
+
+
+def _is_amount(value: Any) -> bool:
+    try:
+        return bool(0 <= value < math.inf)
+    except TypeError:
+        return False
+
+
+_LOGGER.addFilter(_clean)
+
+
+@without({"retry": "write `raise standfast.Retry(delay=...)`"})
+class Context(Life, LongHandler):
+    """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
+
+    def __init__(self, claim: Claim, control: AttemptControl, scrub: Scrub | None = None) -> None:
+        self._claim = claim
+        self._control = control
+        self._scrub = scrub
+
+    @property
+    def job_id(self) -> str:
+        """The id of the job."""
+        return self._claim.job_id
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self._claim.task
+
+    @property
+    def queue(self) -> str:
+        """The queue that the job came from."""
+        return self._claim.queue
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is: 1 for the first run."""
+        return self._claim.attempt + 1
+
+    @property
+    def max_attempts(self) -> int:
+        """After how many failed attempts the job is dead."""
+        return self._claim.max_attempts
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of this claim: greater than that of any earlier claim of the job."""
+        return self._claim.fence
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for outside services: the same in every attempt of this job, and of no other.
+
+        Inside a step it is the step's own, the same in every attempt too.
+        """
+        step = step_here.get()
+        key = f"standfast-{self._claim.job_id}"
+        return key if step is None else f"{key}-{quote(step.name, safe='')}"
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What was noted about the job when it was enqueued."""
+        return self._claim.metadata
+
+    @property
+    def schedule(self) -> str | None:
+        """The name of the schedule that the job comes from; None where it was enqueued otherwise."""
+        return schedule_of(self._claim.metadata)
+
+    @property
+    def planned_at(self) -> datetime | None:
+        """The time for which the schedule planned the job, the same in every attempt; None without a schedule.
+
+        It is the time to work by: the job itself may start later, by its jitter, a backfill, or once it was missed.
+        """
+        return planned_of(self._claim.metadata)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the handler should end: it was cancelled, its worker stops, or a window is about to begin.
+
+        Inside a step with a timeout, also when that is over.
+        """
+        step = step_here.get()
+        return self._control.cancelled or (step is not None and step.overdue)
+
+    @property
+    def lost(self) -> bool:
+        """True while the claim is not known to be valid: another worker may have the job."""
+        return self._control.lost
+
+    @cached_property
+    def log(self) -> JobLogger:
+        """A logger whose records carry job_id, task, queue and attempt."""
+        fields = {"job_id": self.job_id, "task": self.task, "queue": self.queue, "attempt": self.attempt}
+        return JobLogger(_LOGGER, fields if self._scrub is None else {**fields, _SCRUB: self._scrub})
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Say how far the job is and, in a note, what it is doing; anyone may see it.
+
+        It returns at once, from any thread. A note is one line, without the secrets of the job, and cut after 200
+        characters. Of what is said quickly one after the other only the latest is passed on. Raises LostClaimError
+        where the job is known to be lost.
+        """
+        if self._control.taken:
+            raise LostClaimError(f"job {self.job_id} was lost to another worker; end the handler")
+        for name, value in (("done", done), ("total", total)):
+            if value is not None and not _is_amount(value):
+                raise ArgumentsError(f"progress {name} must be a finite number, zero or more, not {value!r:.80}")
+        if not isinstance(note, str | None):
+            raise ArgumentsError(f"the note of a progress must be a text, not {type(note).__name__}")
+        self._control.report(Progress(float(done), None if total is None else float(total), note))
+
+    def raise_if_cancelled(self) -> None:
+        """End the attempt here if its job was cancelled or is another's by now, or it was told or asked to end."""
+        if self.cancelled or self._control.taken:
+            raise Interrupted
+
+    def _nap(self, seconds: float) -> None:
+        self._control.nap(_in_step(seconds))
+
+    async def _anap(self, seconds: float) -> None:
+        await self._control.anap(_in_step(seconds))
+
+    def save_file(self, name: str, data: Source) -> SavedFile:
+        """Keep a file with the job: bytes, or the pathlib.Path of a file, which is copied.
+
+        The bytes go to the folder of the setting `files`, and their size, hash and place to the store: when this
+        returns, both are there for good. Saved again, in this attempt or a later one, it takes the place of the one
+        before. It is kept as long as the job. In async code `asave_file`.
+
+        Raises ArgumentsError for a name that is none, for what is no bytes, and for more than `files_limit`,
+        ConfigurationError where no folder is set, and LostClaimError where the job is another's by now.
+        """
+        return self._filing.save(name, data)
+
+    async def asave_file(self, name: str, data: Source) -> SavedFile:
+        """Keep a file with the job, as `save_file` does, without blocking the event loop."""
+        return await self._filing.asave(name, data)
+
+    @property
+    def files(self) -> Mapping[str, SavedFile]:
+        """The files of the job by name, those of earlier attempts included. In async code `await ctx.afiles()`."""
+        return self._filing.all()
+
+    async def afiles(self) -> Mapping[str, SavedFile]:
+        """Return the files of the job by name, without blocking the event loop."""
+        return await self._filing.aall()
+
+    @cached_property
+    def _filing(self) -> Filing:
+        return Filing(self._recall, self._control.shelf, self._claim.ref)
+
+    @property
+    def cursor(self) -> Cursor:
+        """A value of your own that later attempts of the job find again: `load` it, `save` it."""
+        return self._checkpoints.cursor
+
+    @options_of("ctx.resume")
+    def resume(
+        self,
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        key: Callable[[T], Any] | None = None,
+        every: int = 100,
+        seconds: timedelta | float = 5.0,
+        version: int = 1,
+        name: str = "items",
+        on_version: OnVersionWord = "raise",
+    ) -> Resume[T]:
+        """Loop over items, and in a later attempt go on after the last one that was done: `for`, or `async for`.
+
+        An item is done when the loop asks for the next; one in which it is left, by an exception or `break`, is
+        not. How far it is is saved every so many items or seconds, without waiting for it: after a crash at most
+        `every` items are done again. When the job is cancelled, times out or its worker stops, the loop ends
+        between two items, and none is done twice.
+
+        The place is found by counting, so the items must be the same in the same order; with `key`, it is after the
+        item whose key was saved. Give another `version` when the items come to mean something else: a place that
+        was saved under another one raises CursorError, or with `on_version="restart"` the loop begins anew. A
+        handler with several such loops gives each a `name`.
+        """
+        return self._checkpoints.resume(
+            items, key=key, every=every, seconds=seconds, version=version, name=name, on_version=on_version
+        )
+
+    @property
+    def _durable(self) -> Durable:
+        return self._control.durable
+
+    @cached_property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self._recall, lambda: self._control.durable.loops)
+
+    @cached_property
+    def _recall(self) -> Recall:
+        return Recall(Waiting(self, lambda: self._control.notebook))
+
+    def transaction(self, connection: Any) -> Transaction:
+        """Write rows of your own and complete the job in one transaction, on a connection to the store's database.
+
+        `with ctx.transaction(connection) as tx:` begins (with the write lock) unless a transaction is open; the end
+        of the block completes the job, with `tx.result`, and commits. After that the outcome is fixed: whatever
+        the handler does then changes nothing. An exception in the block rolls back and goes on.
+
+        Raises ConfigurationError, before anything is done, for a connection that cannot be used;
+        LostClaimError, after rolling back, where the job is another's by now; and JobStateError where a
+        transaction has completed the job before.
+        """
+        return self._control.transaction(connection)
+
+    def fault_point(self, name: str) -> None:
+        """Name this place, so that a test can let the handler fail here; does nothing otherwise."""
+        self._control.fault_point(name)
+
+
+def current_context() -> Context:
+    """Return the Context of the job that the present code belongs to, from any depth of its handler.
+
+    It is the one that a parameter `ctx: Context` receives. Raises ConfigurationError where no job runs.
+    """
+    attempt = attempt_here.get()
+    if attempt is None:
+        raise ConfigurationError(
+            "current_context() is called where no job runs here: call it in a handler, or in what that calls; to a"
+            " thread of your own pass the context"
+        )
+    context: Context = attempt.context
+    return context
+
+
+def _in_step(seconds: float) -> float:
+    """Return how long a sleep lasts at most: to the end of the time of the step that it is in."""
+    step = step_here.get()
+    return seconds if step is None else min(seconds, step.left)
