@@ -62,7 +62,9 @@ def store(tmp_path_factory):
     """Give the URL of a store with a live worker and a job that waits."""
     url = f"sqlite:///{tmp_path_factory.mktemp('health')}/jobs.db"
     with Standfast(url) as app:
-        app.call(app.verbs.register(WorkerInfo("worker-of-health", "s1", "secret-host", 424242424242, timedelta(hours=1))))
+        app.call(
+            app.verbs.register(WorkerInfo("worker-one", "s1", "secret-host", 424242424242, timedelta(hours=1)))
+        )
         app.task(send, queue="mail").enqueue(SECRET)
     return url
 
@@ -261,7 +263,7 @@ def test_no_secret_is_in_an_answer_or_a_log(by_token, foreign):
         SECRET,
         "secret-host",
         "jobs.db",
-        "worker-of-health",
+        "worker-one",
         "424242424242",
         socket.gethostname() + '"',
     ]

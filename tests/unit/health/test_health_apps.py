@@ -32,7 +32,7 @@ def app():
 @pytest.fixture
 def worked(app):
     """An app that somebody works for, and with a job that waits."""
-    app.call(app.verbs.register(WorkerInfo("worker-of-health", "s1", "secret-host", 424242424242, timedelta(seconds=15))))
+    app.call(app.verbs.register(WorkerInfo("worker-one", "s1", "secret-host", 424242424242, timedelta(seconds=15))))
     app.task(send, queue="mail").enqueue("secret-argument")
     return app
 
@@ -123,7 +123,7 @@ class TestAnswers:
     def test_nothing_sensitive_is_in_an_answer(self, worked, ask):
         for path in ("/livez", "/readyz", "/healthz", "/nothing"):
             told = repr(ask(Health(worked, token=TOKEN), path))
-            for secret in (TOKEN, "secret", "worker-of-health", "424242424242", "memory", "send", os.uname().nodename):
+            for secret in (TOKEN, "secret", "worker-one", "424242424242", "memory", "send", os.uname().nodename):
                 assert secret not in told
 
     def test_in_a_host_its_worker_has_to_be_warm(self, worked, ask):
