@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run example test lint prove simulate bench instructions pictures
+.PHONY: help run example test lint prove simulate bench game instructions pictures
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,11 +45,14 @@ prove: $(STAMP) ## run tests at full size: make prove NAME=kill
 	STANDFAST_PROVE=1 $(BIN)/python -m pytest tests -k "$(NAME)" -v --timeout 3600 $(ARGS)
 
 simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=2000
-	$(BIN)/python -m standfast.testing.simulator --seeds $(SEEDS) $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m simulator --seeds $(SEEDS) $(ARGS)
 
 bench: $(STAMP) $(PEERS_STAMP) ## measure beside bare drivers and the peers (ARGS="postgres --jobs 3000 --rounds 1")
 	@PATH="$$($(BIN)/python bench/newer_redis.py $(VENV)/redis):$$PATH" BENCH_PEERS_PYTHON=$(PEERS)/bin/python \
 	  $(BIN)/python bench $(ARGS)
+
+game: $(STAMP) ## play the scheduling game (ARGS="--duration 60 --strategy all")
+	@PYTHONPATH=bench $(BIN)/python -m game $(ARGS)
 
 instructions: $(STAMP) ## count what a job costs, steadier than time; needs valgrind (ARGS="sqlite --jobs 300")
 	@$(BIN)/python bench/hot_path.py $(ARGS)

@@ -1,6 +1,6 @@
 """People who watch the dashboard while a worker drains jobs: what their looks add to the work of the store.
 
-Every call of the store is written down (`standfast.store.counted`): those of the worker, and of the dashboard,
+Every call of the store is written down (`game.counted`): those of the worker, and of the dashboard,
 which is in this process. Who enqueues is not counted, so that the share of the dashboard looks larger than it is.
 """
 
@@ -15,11 +15,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fed import fed
+from game import counted
+from game.counted.journal import Call, read_calls
 from places import HERE, Place
 from standfast import Standfast
 from standfast.dashboard import Dashboard
 from standfast.dashboard.access.user import Role, User
-from standfast.store.counted.journal import Call, read_calls
 
 AIM = 2.0
 """Per cent of the store's time that viewers may add, at most."""
@@ -129,7 +130,7 @@ def scope_of(path: str, query: str) -> dict[str, object]:
 
 @contextmanager
 def _working(place: Place, url: str) -> Iterator[None]:
-    paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = os.pathsep.join([str(HERE / "contenders"), counted.environment()["PYTHONPATH"]])
     environment = {**os.environ, "PYTHONPATH": paths, "STANDFAST_URL": url, "BENCH_FOLDER": str(place.folder)}
     with (place.folder / "log").open("wb") as log:
         worker = subprocess.Popen(_WORKER, cwd=place.folder, env=environment, stdout=log, stderr=log)

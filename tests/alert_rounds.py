@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from conformance import Harness
 from standfast.alerts.board import alert_history, read_board
 from standfast.alerts.channel import CommandChannel
 from standfast.alerts.defaults import with_defaults
@@ -15,7 +16,6 @@ from standfast.core.alert import AlertRule, Check, Notice
 from standfast.core.job import Job
 from standfast.store.errand import Errand, run_errand
 from standfast.store.protocol import JobFilter
-from standfast.testing.conformance import Harness
 
 EVERYTHING = frozenset(Check)
 OPS = CommandChannel(name="ops", command=("true",))

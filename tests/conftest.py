@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -25,9 +26,10 @@ from hypothesis import settings
 
 from empty_stores import make_tables, with_query
 from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, fresh_schema
-from standfast.testing.simulator.loop import VirtualLoop
+from simulator.loop import VirtualLoop
 
-pytest.register_assert_rewrite("standfast.testing.conformance")
+sys.path.append(str(Path(__file__).parents[1] / "bench"))  # the game
+pytest.register_assert_rewrite("conformance")
 settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("untimed")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from conformance import Harness
+from conformance.agreeing import Agreeing
 from empty_stores import Opener
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
-from standfast.testing.conformance.agreeing import Agreeing
 
 
 class AgreeingOnce(Agreeing):

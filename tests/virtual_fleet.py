@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from simulator.fleet import KILLED, Tree
+from simulator.loop import VirtualLoop
+from simulator.world import EPOCH, Weather, World
 from standfast.core.crash import Death
 from standfast.core.job import ClaimRef, NewJob
 from standfast.core.states import CLAIMED
 from standfast.settings import Settings
 from standfast.store.memory.store import MemoryStore
 from standfast.store.verb import Verb
-from standfast.testing.simulator.fleet import KILLED, Tree
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import EPOCH, Weather, World
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from fleet import PROVE
 
+from conformance import Harness, StoreConformance
+from conformance.claiming import Claiming
+from conformance.driving import Driving
+from conformance.keys import Keys
+from conformance.leasing import Burying
 from empty_stores import open_redis_cluster
 from harnesses import AgreeingOnce, open_harness
-from standfast.testing.conformance import Harness, StoreConformance
-from standfast.testing.conformance.claiming import Claiming
-from standfast.testing.conformance.driving import Driving
-from standfast.testing.conformance.keys import Keys
-from standfast.testing.conformance.leasing import Burying
 
 # The short form: what keys on the wrong node might break.
 CHAPTERS = StoreConformance.__bases__ if PROVE else (Claiming, Burying, Keys, Driving, AgreeingOnce)

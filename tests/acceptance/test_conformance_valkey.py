@@ -8,18 +8,18 @@ import pytest
 from fleet import PROVE
 from shopfloor import run
 
+from conformance import Harness, StoreConformance
+from conformance.claiming import Claiming
+from conformance.driving import Driving
+from conformance.fencing import Fencing
+from conformance.keys import Keys
+from conformance.leasing import Burying
 from harnesses import AgreeingOnce, open_harness
 from servers import ValkeyServer
 from standfast.clock import Clock
 from standfast.core.states import State
 from standfast.store.backend import Backend
 from standfast.store.redis.backend import RedisBackend
-from standfast.testing.conformance import Harness, StoreConformance
-from standfast.testing.conformance.claiming import Claiming
-from standfast.testing.conformance.driving import Driving
-from standfast.testing.conformance.fencing import Fencing
-from standfast.testing.conformance.keys import Keys
-from standfast.testing.conformance.leasing import Burying
 
 # The short form: the largest scripts, and what a server decides by itself.
 CHAPTERS = StoreConformance.__bases__ if PROVE else (Fencing, Claiming, Burying, Keys, Driving, AgreeingOnce)

@@ -11,10 +11,10 @@ from fleet import sizes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conformance import Harness
+from conformance.agreeing import History
 from empty_stores import STORES
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
-from standfast.testing.conformance.agreeing import History
 
 EXAMPLES, FEWEST, MOST = sizes(short=(4, 30, 50), full=(2000, 1, 40))
 """Few and long where it is to be short: to open all stores takes longer than many steps."""

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from fleet import PROVE
 
+from conformance.harness import TASK, Harness, new_save
 from standfast.core.crash import Death, DeathKind
 from standfast.core.job import Ending, JobAction, NewJob, OnConflict, Progress
 from standfast.core.states import Move, State
@@ -29,7 +30,6 @@ from standfast.store.sqlite import SqliteBackend
 from standfast.store.sqlite.group import Entry
 from standfast.store.verb import Access, Verb
 from standfast.testing.clock import FakeClock
-from standfast.testing.conformance.harness import TASK, Harness, new_save
 from system_calls import Fault, run_with_fault, window
 
 pytestmark = [

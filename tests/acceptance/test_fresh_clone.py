@@ -21,8 +21,9 @@ TARGETS = {
     "test": "python tests/parts.py",
     "lint": "ruff check",
     "prove": "STANDFAST_PROVE=1",
-    "simulate": "-m standfast.testing.simulator",
+    "simulate": "-m simulator",
     "bench": "python bench",
+    "game": "python -m game",
 }
 
 

@@ -8,18 +8,20 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
 from docs_session import ROOT, blocks_of
-from fleet import PATIENCE, STANDFAST, wait_until
+from fleet import PATIENCE, wait_until
 from redis import Redis
 
 from empty_stores import with_query
+from game.workload import make_workload
 from servers import fresh_schema
-from standfast.bench.game.workload import make_workload
 
+GAME = (sys.executable, "-m", "game")
 SHORT = ("--duration", "12")
 REAL = ("--duration", "600")
 PAGE = ROOT / "docs" / "howto" / "scheduling-game.md"
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.timeout(240)
 
 def play(*words, within=180, folder=None):
     """Play a game to its end, from a folder; return what it says of itself, with its exit code."""
-    command = [STANDFAST, "bench", "game", *words, "--json"]
+    command = [*GAME, *words, "--json"]
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=within, check=False, env=environment(), cwd=folder
     )
@@ -39,7 +41,8 @@ def play(*words, within=180, folder=None):
 
 
 def environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST_")}
+    return {**kept, "PYTHONPATH": str(ROOT / "bench")}
 
 
 def figures(report, strategy="ours"):
@@ -160,7 +163,7 @@ def test_game_on_servers_and_by_the_reference(short_games):
 
 def test_game_that_is_interrupted_leaves_nobody_behind(tmp_path):
     """Told to end, it ends its instances first, and says so."""
-    command = [STANDFAST, "bench", "game", "--instances", "2", *SHORT]
+    command = [*GAME, "--instances", "2", *SHORT]
     with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True, cwd=tmp_path) as game:
         sessions = wait_until(lambda: (found := sessions_of(game.pid)) and len(found) == 2 and found)
         game.send_signal(signal.SIGTERM)

@@ -15,6 +15,13 @@ import pytest
 from fleet import wait_until
 from gates_app import LIMIT
 
+from simulator.fleet import Tree
+from simulator.land import draw_land
+from simulator.loop import VirtualLoop
+from simulator.replacing import replaced
+from simulator.run import _judge, _sweep
+from simulator.story import SETTINGS, Story
+from simulator.world import World
 from standfast import Window
 from standfast.core.job import ClaimRef, NewJob
 from standfast.core.states import Move, State
@@ -22,13 +29,6 @@ from standfast.gates.adaptive import TICK, Adaptive
 from standfast.gates.limit import Limit
 from standfast.gates.limits import Limits
 from standfast.store.protocol import JobFilter
-from standfast.testing.simulator.fleet import Tree
-from standfast.testing.simulator.land import draw_land
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.replacing import replaced
-from standfast.testing.simulator.run import _judge, _sweep
-from standfast.testing.simulator.story import SETTINGS, Story
-from standfast.testing.simulator.world import World
 from standfast.worker.gates import Gate, Gates
 
 SEEDS = range(300 if os.environ.get("STANDFAST_PROVE") else 6)

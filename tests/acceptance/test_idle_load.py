@@ -9,9 +9,10 @@ import time
 import pytest
 from fleet import PROVE, sizes
 
+from game.counted import environment
+from game.counted.address import CountedUrl
+from game.counted.journal import read_calls
 from standfast.settings import Settings
-from standfast.store.counted.address import CountedUrl
-from standfast.store.counted.journal import read_calls
 from virtual_fleet import Fleet as VirtualFleet
 from virtual_fleet import play
 
@@ -54,7 +55,7 @@ def test_idle_load_of_processes(store, request, tmp_path, fleet_on, measured):
     fleet = fleet_on(str(CountedUrl(url, journal)))
     loads = []
     for workers in FLEETS:
-        fleet.start_workers(workers - len(fleet.trees))
+        fleet.start_workers(workers - len(fleet.trees), environment=environment())
         fleet.wait_until_acquainted()
         since = time.time()
         time.sleep(MEASURED)

@@ -16,10 +16,11 @@ from statistics import mean, quantiles, stdev
 import pytest
 from fleet import PROVE, Fleet, now, sizes
 
+from game.counted import environment
+from game.counted.address import CountedUrl
+from game.counted.journal import read_calls
 from standfast.core.job import NewJob
 from standfast.ids import new_job_id
-from standfast.store.counted.address import CountedUrl
-from standfast.store.counted.journal import read_calls
 
 JOBS = sizes(short=150, full=1000)
 SPAN = sizes(short=5.0, full=20.0)
@@ -58,7 +59,7 @@ def test_on_time(store, request, tmp_path, fleet_on, measured):
     url = f"sqlite:///{tmp_path}/jobs.db" if store == "sqlite" else request.getfixturevalue(f"{store}_url")
     calls = tmp_path / "calls"
     fleet = fleet_on(str(CountedUrl(url, calls)))
-    fleet.start_workers(WORKERS)
+    fleet.start_workers(WORKERS, environment=environment())
     enqueue(fleet, in_seconds(*(SOON * place / WARM_UP for place in range(WARM_UP))))
     fleet.wait_for_completed(WARM_UP)
     fleet.wait_until_acquainted()

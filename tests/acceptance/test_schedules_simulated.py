@@ -13,6 +13,12 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from simulator.land import draw_land
+from simulator.loop import VirtualLoop
+from simulator.replacing import replaced
+from simulator.run import _sweep
+from simulator.story import SETTINGS, Story
+from simulator.world import World
 from standfast import Every, ids
 from standfast.core.record import Decision
 from standfast.core.states import FINAL, State
@@ -21,12 +27,6 @@ from standfast.schedule import errands
 from standfast.schedule.plan import PLANNED_KEY, Template
 from standfast.store.errand import arun_errand
 from standfast.store.memory.record_verbs import RecordVerbs
-from standfast.testing.simulator.land import draw_land
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.replacing import replaced
-from standfast.testing.simulator.run import _sweep
-from standfast.testing.simulator.story import SETTINGS, Story
-from standfast.testing.simulator.world import World
 
 SEEDS = range(400 if os.environ.get("STANDFAST_PROVE") else 4)
 EVERY = timedelta(seconds=20)

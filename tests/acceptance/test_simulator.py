@@ -6,19 +6,22 @@ Short here; `make simulate SEEDS=2000` or `make prove NAME=simulator` at full si
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from standfast.testing.simulator.__main__ import MUTANT_SEEDS
-from standfast.testing.simulator.mutants import MUTANTS
-from standfast.testing.simulator.run import run_seed
+from simulator.__main__ import MUTANT_SEEDS
+from simulator.mutants import MUTANTS
+from simulator.run import run_seed
 
 PROVE = bool(os.environ.get("STANDFAST_PROVE"))
 SEEDS = 2000 if PROVE else 4
 NAMED = ("unfenced-finish", "unrung-bell", "unflushed-ending")
 HUNTED = tuple(MUTANTS) if PROVE else tuple(sorted({*NAMED, *list(MUTANTS)[::3]}))
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 pytestmark = pytest.mark.timeout(3600 if PROVE else 400)
 
@@ -26,9 +29,9 @@ pytestmark = pytest.mark.timeout(3600 if PROVE else 400)
 @pytest.fixture(scope="module")
 def played() -> dict[str, Any]:
     """Give what the command reports, with its exit code."""
-    command = [sys.executable, "-m", "standfast.testing.simulator", "--seeds", str(SEEDS), "--json"]
+    command = [sys.executable, "-m", "simulator", "--seeds", str(SEEDS), "--json"]
     command += [word for mutant in HUNTED for word in ("--hunt", mutant)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     return {**msgspec.json.decode(done.stdout), "exit_code": done.returncode}
 
 
@@ -57,7 +60,7 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
 
 
 def _digest_with(hash_seed: str) -> str:
-    code = "from standfast.testing.simulator.run import run_seed; print(run_seed(7).digest)"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    code = "from simulator.run import run_seed; print(run_seed(7).digest)"
+    environment = {**ENVIRONMENT, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return done.stdout.strip()

@@ -10,18 +10,18 @@ from datetime import timedelta
 
 import pytest
 
+from simulator.fleet import Tree
+from simulator.land import draw_land
+from simulator.loop import VirtualLoop
+from simulator.replacing import replaced
+from simulator.run import _judge, _sweep
+from simulator.story import SETTINGS, Story
+from simulator.watching import Seen
+from simulator.world import World
 from standfast.core.job import NewJob
 from standfast.core.states import Move, State
 from standfast.schedule.closing import About, ClosedHours, declare_hours
 from standfast.schedule.window import Window
-from standfast.testing.simulator.fleet import Tree
-from standfast.testing.simulator.land import draw_land
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.replacing import replaced
-from standfast.testing.simulator.run import _judge, _sweep
-from standfast.testing.simulator.story import SETTINGS, Story
-from standfast.testing.simulator.watching import Seen
-from standfast.testing.simulator.world import World
 from standfast.worker.closures import Closures
 
 SEEDS = range(400 if os.environ.get("STANDFAST_PROVE") else 6)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
+from conformance.harness import Harness, new_save
 from standfast.core.crash import Death, DeathKind
 from standfast.core.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
 from standfast.core.record import Change, Kind
@@ -17,7 +18,6 @@ from standfast.ids import new_job_id
 from standfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
 from standfast.store.verb import Verb
 from standfast.testing.clock import FakeClock
-from standfast.testing.conformance.harness import Harness, new_save
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 LONG = timedelta(hours=1)

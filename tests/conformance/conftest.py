@@ -6,9 +6,9 @@ from types import FunctionType
 
 import pytest
 
+from conformance import Harness
 from empty_stores import STORES
 from harnesses import open_harness
-from standfast.testing.conformance import Harness
 
 
 @pytest.fixture(params=STORES)

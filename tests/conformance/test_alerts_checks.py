@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from alert_rounds import Stage
+from conformance import Harness
 from figures_stage import Stage as Counting
 from standfast.alerts import checks, looks
 from standfast.alerts.delivery import DELIVER, QUEUE
@@ -28,7 +29,6 @@ from standfast.schedule.plan import Plan, Template, encode_plan
 from standfast.store.errand import run_errand
 from standfast.store.examination import Finding
 from standfast.store.protocol import WorkerBeat
-from standfast.testing.conformance import Harness
 
 MORE = Objective(name="print", target=0.9, task="print")
 

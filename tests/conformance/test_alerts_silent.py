@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import Stage
+from conformance import Harness
 from standfast.alerts.delivery import QUEUE
 from standfast.alerts.missing import note_missed
 from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
@@ -13,7 +14,6 @@ from standfast.core.crash import DeathKind
 from standfast.core.vitals import Vitals
 from standfast.store.errand import run_errand
 from standfast.store.protocol import WorkerBeat
-from standfast.testing.conformance import Harness
 
 SILENT = AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=10)
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import EVERYTHING, Stage
+from conformance import Harness
 from standfast.alerts.board import (
     acknowledge,
     add_silence,
@@ -24,7 +25,6 @@ from standfast.core.record import Kind
 from standfast.errors import AlertNotFoundError, ConfigurationError
 from standfast.incidents.book import write_incident
 from standfast.store.errand import run_errand
-from standfast.testing.conformance import Harness
 
 
 def test_of_many_who_look_at_once_one_tells(harness: Harness) -> None:

@@ -3,13 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
+from conformance import Harness
 from figures_stage import Stage, numbers
 from standfast.awaiting import run_at_once
 from standfast.core.record import Kind
 from standfast.core.states import Move
 from standfast.figures.gauging import sample
 from standfast.store.errand import Errand, run_errand
-from standfast.testing.conformance import Harness
 
 TEN = timedelta(minutes=10)
 ALL = {"completed": 40, "failed": 2, "dead": 2}

@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 
+from conformance import Harness
 from standfast.core.record import Kind
 from standfast.locks.errands import Look, draw_token, free, give_back, look_at_all, renew, take
 from standfast.locks.roll import Bid
 from standfast.store.errand import run_errand
-from standfast.testing.conformance import Harness
 
 TTL = 15.0
 

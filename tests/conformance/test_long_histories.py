@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from redis import Redis
 
+from conformance import Harness
 from standfast.core.crash import DeathKind
 from standfast.core.job import HISTORY_BATCH, HISTORY_FIRST, HISTORY_LAST, Failure, Verdict
 from standfast.core.states import Move, State
-from standfast.testing.conformance import Harness
 
 BOUND = HISTORY_FIRST + HISTORY_LAST
 OLD = 1500

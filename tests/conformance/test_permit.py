@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 
+from conformance import Harness
 from standfast.core.record import Kind
 from standfast.store.errand import run_errand
 from standfast.supervisor.permit import RECYCLE, give_back_permit, take_permit
-from standfast.testing.conformance import Harness
 
 SPAN = 15.0
 

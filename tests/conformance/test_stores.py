@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from conformance import Harness, StoreConformance
 from standfast.core.job import Ending, JobAction
 from standfast.core.states import Move, State
 from standfast.errors import ConfigurationError
@@ -14,7 +15,6 @@ from standfast.store.postgres import forgetting_verbs as of_postgres
 from standfast.store.protocol import JobFilter
 from standfast.store.redis import supervision_verbs as of_redis
 from standfast.store.sqlite import forgetting_verbs as of_sqlite
-from standfast.testing.conformance import Harness, StoreConformance
 
 
 class TestStores(StoreConformance):

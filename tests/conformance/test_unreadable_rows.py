@@ -13,6 +13,8 @@ import pytest
 from msgspec.structs import force_setattr
 from redis import Redis
 
+from conformance import Harness
+from conformance.harness import TASK
 from empty_stores import STORES
 from harnesses import open_harness
 from standfast import Standfast
@@ -23,8 +25,6 @@ from standfast.core.record import Kind
 from standfast.core.states import Move, State
 from standfast.errors import PayloadError
 from standfast.store.protocol import JobFilter, WorkerBeat
-from standfast.testing.conformance import Harness
-from standfast.testing.conformance.harness import TASK
 from standfast.testing.faults import Faults
 from standfast.testing.runner import Ground, InProcessWorker, Run
 from standfast.worker.judge import problem_of

@@ -38,7 +38,7 @@ LAYERS = [
     {"background", "supervisor"},
     {"app"},
     {"public"},
-    {"bench", "catalogue", "dashboard"},
+    {"catalogue", "dashboard"},
     {"report"},
     {"child", "cli"},
     {"host"},

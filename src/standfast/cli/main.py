@@ -52,7 +52,6 @@ _COMMANDS = (
     "backup",
     "restore",
     "service",
-    "bench",
 )
 """In the order in which people need them."""
 

@@ -17,18 +17,19 @@ if TYPE_CHECKING:  # an app does not look at stores: it need not load the words 
 _EXAMPLE = "write e.g. sqlite:///jobs.db, postgresql://user:password@host/database or redis://host:6379/0"
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://.*", re.DOTALL)
 _SERVERS = ("redis", "rediss", "valkey", "valkeys")
-_KINDS = {
-    "memory": "memory",
-    "sqlite": "sqlite",
-    "postgresql": "postgres",
-    "postgres": "postgres",
-    **{f"{scheme}{suffix}": "redis" for scheme in _SERVERS for suffix in ("", "+cluster", "+sentinel")},
-    "unix": "redis",
+SCHEMES = {
+    "memory": "standfast.store.memory",
+    "sqlite": "standfast.store.sqlite",
+    "postgresql": "standfast.store.postgres",
+    "postgres": "standfast.store.postgres",
+    **{
+        f"{scheme}{suffix}": "standfast.store.redis"
+        for scheme in _SERVERS
+        for suffix in ("", "+cluster", "+sentinel")
+    },
+    "unix": "standfast.store.redis",
 }
-"""The kind of store, a package beside this file, that each scheme means."""
-
-_COUNTED = "counted+"
-"""What stands before the scheme of a store whose calls are to be written down."""
+"""The package of the store that each scheme means."""
 
 _ALIKE = 0.65
 """From which likeness on a scheme may be a slip of another: mysql is none of sqlite."""
@@ -75,15 +76,9 @@ def door_of(url: str) -> Door:
     if match is None:
         raise ConfigurationError(f"the store URL has no scheme; {_EXAMPLE}")
     scheme = match["scheme"].lower()
-    if scheme.startswith(_COUNTED):
-        return _load("counted")
-    if scheme not in _KINDS:
-        meant = nearest(scheme, _KINDS, _ALIKE)
+    if scheme not in SCHEMES:
+        meant = nearest(scheme, SCHEMES, _ALIKE)
         remedy = _EXAMPLE if meant is None else f"did you mean {meant}://?"
         raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {remedy}")
-    return _load(_KINDS[scheme])
-
-
-def _load(kind: str) -> Door:
-    door: Door = import_module(f"standfast.store.{kind}.door").DOOR  # only who uses a store loads it
+    door: Door = import_module(f"{SCHEMES[scheme]}.door").DOOR  # only who uses a store loads it
     return door

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from simulator.world import VirtualClock
 from standfast import Standfast
 from standfast.catalogue.book import KEPT_FOR, read_catalogue
 from standfast.catalogue.entry import CatalogueView
@@ -17,7 +18,6 @@ from standfast.settings import Loaded
 from standfast.store.errand import run_errand
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.verb import Verb
-from standfast.testing.simulator.world import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 

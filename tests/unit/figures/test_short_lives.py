@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from figures_stage import Stage
+from simulator.loop import VirtualLoop
 from standfast.core.record import Kind
 from standfast.core.states import Move
 from standfast.figures.publishing import EVERY, FIRST
-from standfast.testing.simulator.loop import VirtualLoop
 
 JOB = 0.01
 """Seconds that a job takes."""

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
+from simulator.loop import VirtualLoop
 from standfast import ConfigurationError
 from standfast.gates.adapting import LONGEST_PATIENCE, PATIENCE, Adapting, Strain, strain_of
 from standfast.gates.adaptive import RECENT, TICK, Adaptive
-from standfast.testing.simulator.loop import VirtualLoop
 
 EVERY = 0.25
 

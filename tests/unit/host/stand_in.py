@@ -2,10 +2,10 @@
 
 import asyncio
 
+from simulator.fleet import SimulatedChild
+from simulator.process import Process
+from simulator.wires import MemoryLog
 from standfast.supervisor.child import Child, ChildSpec
-from standfast.testing.simulator.fleet import SimulatedChild
-from standfast.testing.simulator.process import Process
-from standfast.testing.simulator.wires import MemoryLog
 
 
 class Line:

@@ -6,6 +6,8 @@ from random import Random
 
 from msgspec.structs import replace
 
+from simulator.loop import VirtualLoop
+from simulator.world import VirtualClock
 from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from standfast.errors import StoreUnavailableError
 from standfast.events import Events
@@ -15,8 +17,6 @@ from standfast.incidents.desk import Desk
 from standfast.settings import Settings
 from standfast.store.errand import run_errand
 from standfast.store.memory.backend import MemoryBackend
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

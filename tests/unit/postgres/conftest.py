@@ -6,9 +6,9 @@ import pytest
 from pg_underway import Crossing
 from pg_world import World
 
+from conformance import Harness
 from standfast.store.postgres.backend import PostgresBackend
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 
 @pytest.fixture

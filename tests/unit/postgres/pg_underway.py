@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import sql
 
+from conformance import Harness
 from standfast.store.postgres.address import parse_address
 from standfast.store.postgres.backend import PostgresBackend
 from standfast.store.verb import Last, Steps, Try, Verb
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 T = TypeVar("T")
 

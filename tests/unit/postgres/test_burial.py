@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from pg_underway import LONG
 
+from conformance.harness import LEASE
 from standfast.core.crash import Death, DeathKind
 from standfast.core.job import Cancellation, ClaimRef, Ending, OnConflict, Progress, Verdict
 from standfast.core.states import Move, Reason, State
@@ -15,7 +16,6 @@ from standfast.errors import WorkerBuriedError
 from standfast.store.postgres import supervision_verbs
 from standfast.store.protocol import BURIED_KEPT, ClaimRequest, WorkerBeat, WorkerInfo
 from standfast.testing import FakeClock
-from standfast.testing.conformance.harness import LEASE
 
 STOPPED = Death(DeathKind.STOPPED)
 ACCEPTED, STALE = Verdict.ACCEPTED, Verdict.STALE

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from pg_underway import LONG, Crossing
 
+from conformance.harness import TASK
 from standfast.core.job import KnownTask
 from standfast.core.states import Move, State
 from standfast.store.postgres.backend import PostgresBackend
 from standfast.store.protocol import ClaimRequest
-from standfast.testing.conformance.harness import TASK
 
 MAX_WAIT = timedelta(seconds=60)
 SECOND = timedelta(seconds=1)

@@ -9,6 +9,7 @@ import pytest
 from pg_underway import LONG, Crossing
 from psycopg import sql
 
+from conformance.harness import new_save
 from standfast.core.job import Ending, Progress
 from standfast.core.states import Move, State
 from standfast.errors import StandfastError
@@ -17,7 +18,6 @@ from standfast.store.postgres.sql_files import load_statements
 from standfast.store.postgres.store import PostgresStore
 from standfast.store.protocol import JobFilter
 from standfast.store.verb import Last, Verb
-from standfast.testing.conformance.harness import new_save
 
 AGE = timedelta(hours=1)
 HOUR = AGE.total_seconds()

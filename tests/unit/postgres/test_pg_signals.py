@@ -7,13 +7,13 @@ import pytest
 from pg_underway import LONG, Crossing
 from test_clients import overtaken
 
+from conformance.harness import new_save
 from standfast.core.crash import Death, DeathKind
 from standfast.core.job import Cancellation, Ending, Progress, Verdict
 from standfast.core.memo import FOR_EVER, SLEEPING, signal_memo, signal_reason
 from standfast.core.states import ENDINGS, Move, State
 from standfast.errors import StoreError
 from standfast.store.verb import Last, Together
-from standfast.testing.conformance.harness import new_save
 
 HOUR = timedelta(hours=1)
 GO = signal_reason("go")

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from conformance import Harness
 from standfast.core.crash import DeathKind
 from standfast.core.job import Failure
 from standfast.core.states import Move, State
@@ -18,7 +19,6 @@ from standfast.store.postgres.pages import parameters_of, walk_of
 from standfast.store.postgres.sql_files import load_statements
 from standfast.store.protocol import JobFilter
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 NO_IDS = [
     "unknown",

@@ -9,9 +9,9 @@ import pytest
 import redis
 from redis_scene import LONG, Connected, Open
 
+from conformance import Harness
 from standfast.store.redis.backend import RedisBackend
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 
 @pytest.fixture

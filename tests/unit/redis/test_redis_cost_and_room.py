@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from redis_scene import Open, Servers, calls_of, everything, fill
 
+from conformance import Harness
 from servers import RedisServer
 from standfast.core.crash import DeathKind
 from standfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
@@ -14,7 +15,6 @@ from standfast.core.states import Move, State
 from standfast.errors import StoreFullError
 from standfast.store.protocol import ClaimAnswer, WorkerBeat
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 
 @pytest.fixture

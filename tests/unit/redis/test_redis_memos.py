@@ -7,6 +7,7 @@ import pytest
 import redis
 from redis_scene import Open, Servers, calls_of, everything, fill, names_of
 
+from conformance import Harness
 from servers import RedisServer
 from standfast.core.job import ClaimRef, Progress, Verdict
 from standfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
@@ -14,7 +15,6 @@ from standfast.core.states import Move, State
 from standfast.errors import StoreFullError, ValueNotStoredError
 from standfast.store.redis.rows import to_progress, write_progress
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 EVERY_BYTE = bytes(range(256))
 WAITING = signal_reason("approved")

@@ -11,6 +11,7 @@ import pytest
 import redis
 from redis_scene import LONG, Open, Servers, calls_of, everything, fill, names_of, scripted, until_registered
 
+from conformance import Harness
 from standfast.core.record import FIRES_KEPT, Change, Decision, Fire, Kind
 from standfast.core.states import State
 from standfast.errors import JobStateError, StoreFullError
@@ -18,7 +19,6 @@ from standfast.store.redis.backend import RedisBackend
 from standfast.store.redis.existing import refuse_missing_keys
 from standfast.store.verb import Script, Statement, Tone, follow
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 CRASH_ONLY = 120.0
 """Seconds that only a call which hangs exceeds."""

@@ -6,10 +6,10 @@ import pytest
 import redis
 from redis_scene import Open, Servers, calls_of, names_of
 
+from conformance import Harness
 from standfast.core.crash import DeathKind
 from standfast.store.protocol import Turn, Vitals, WorkerInfo
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
 
 
 def _hire(store: Harness, *names: str, lease: float = 15) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 import redis
 
+from conformance.harness import Harness
 from standfast.core.crash import DeathKind
 from standfast.core.states import State
 from standfast.errors import SchemaError
@@ -12,7 +13,6 @@ from standfast.store.protocol import WorkerInfo
 from standfast.store.redis.backend import RedisBackend
 from standfast.store.redis.versions import FORMAT
 from standfast.testing.clock import FakeClock
-from standfast.testing.conformance.harness import Harness
 
 
 def _harness(url: str) -> Harness:

@@ -9,6 +9,9 @@ import pytest
 import redis
 from redis_scene import Open, everything, names_of, scripted
 
+from conformance import Harness
+from conformance.agreeing import History
+from conformance.harness import TASK
 from standfast.core.crash import Death, DeathKind
 from standfast.core.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
 from standfast.core.states import ENDINGS, RETURNS, Move, Reason, State
@@ -16,9 +19,6 @@ from standfast.errors import KeyTakenError, ValueNotStoredError
 from standfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
 from standfast.store.verb import Script, Statement, follow
 from standfast.testing import FakeClock
-from standfast.testing.conformance import Harness
-from standfast.testing.conformance.agreeing import History
-from standfast.testing.conformance.harness import TASK
 
 EVERY_BYTE = bytes(range(256))
 MANY = 5000

@@ -4,6 +4,8 @@ import asyncio
 from datetime import timedelta
 from random import Random
 
+from simulator.loop import VirtualLoop
+from simulator.world import VirtualClock
 from standfast import Every
 from standfast.events import Events
 from standfast.schedule import errands
@@ -12,8 +14,6 @@ from standfast.store.errand import run_errand
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import BeatAnswer, Turn
 from standfast.supervisor.firing import Firing
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 
 

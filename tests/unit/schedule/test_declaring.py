@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alert_rounds import Stage
+from conformance import Harness
 from standfast import Cron, Every, Standfast
 from standfast.child.declared import bring_in_declared
 from standfast.core.crash import Death, DeathKind
@@ -20,7 +21,6 @@ from standfast.store.errand import Errand, run_errand
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import WorkerInfo
 from standfast.testing.clock import FakeClock
-from standfast.testing.conformance import Harness
 from standfast.watch.telling import sentence
 
 AHEAD = timedelta(seconds=10)

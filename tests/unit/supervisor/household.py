@@ -7,6 +7,10 @@ from random import Random
 
 from msgspec.structs import replace
 
+from simulator.fleet import SimulatedChild
+from simulator.process import Process
+from simulator.wires import MemoryLog, WireEnd
+from simulator.world import VirtualClock
 from standfast.core.job import Claim, NewJob
 from standfast.core.states import State
 from standfast.errors import ConfigurationError, StoreUnavailableError
@@ -19,10 +23,6 @@ from standfast.supervisor.child import Child, ChildSpec, Phase
 from standfast.supervisor.chores import nobody_minds
 from standfast.supervisor.heart import Heart
 from standfast.supervisor.witness import Witness
-from standfast.testing.simulator.fleet import SimulatedChild
-from standfast.testing.simulator.process import Process
-from standfast.testing.simulator.wires import MemoryLog, WireEnd
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.messages import Message, Renewed, Told
 from standfast.worker.notes import Notes
 from standfast.worker.storecalls import StoreCalls

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from alert_receivers import hook
+from simulator.world import EPOCH, VirtualClock
 from standfast.alerts.added import add_rule, remove_rule
 from standfast.alerts.board import amend_rule
 from standfast.alerts.channel import CommandChannel, DeadMan
@@ -33,7 +34,6 @@ from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import BeatAnswer, Turn
 from standfast.supervisor.alerting import Alerting
 from standfast.supervisor.delivering import Courier
-from standfast.testing.simulator.world import EPOCH, VirtualClock
 from standfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from household import Moody
 
+from simulator.world import VirtualClock
 from standfast.alerts.defaults import with_defaults
 from standfast.alerts.pace import EVERY
 from standfast.alerts.watching import Watching
@@ -21,7 +22,6 @@ from standfast.supervisor.alerting import Alerting
 from standfast.supervisor.delivering import Courier
 from standfast.supervisor.measuring import EXAMINED_EVERY
 from standfast.supervisor.premises import Premises
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 
 SETTINGS = Settings(url="memory://")

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from simulator.world import EPOCH
 from standfast import Every
 from standfast.alerts.defaults import with_defaults
 from standfast.alerts.watching import Watching
@@ -18,7 +19,6 @@ from standfast.schedule.plan import Template
 from standfast.settings import Settings
 from standfast.store.errand import run_errand
 from standfast.store.verb import Verb
-from standfast.testing.simulator.world import EPOCH
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")

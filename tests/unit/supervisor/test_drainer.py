@@ -8,6 +8,13 @@ import pytest
 from household import Household
 from msgspec.structs import replace
 
+from simulator.fleet import KILLED, Tree
+from simulator.land import PLAIN, Land
+from simulator.loop import VirtualLoop
+from simulator.process import Process
+from simulator.story import SETTINGS
+from simulator.wishes import make_wish
+from simulator.world import World
 from standfast.core.job import Job
 from standfast.core.states import State
 from standfast.events import Events
@@ -16,13 +23,6 @@ from standfast.supervisor import drainer, recycling
 from standfast.supervisor.drainer import Drainer
 from standfast.supervisor.orders import RefusedError, give_order
 from standfast.supervisor.place import Place
-from standfast.testing.simulator.fleet import KILLED, Tree
-from standfast.testing.simulator.land import PLAIN, Land
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.process import Process
-from standfast.testing.simulator.story import SETTINGS
-from standfast.testing.simulator.wishes import make_wish
-from standfast.testing.simulator.world import World
 
 BEATEN = SETTINGS.beat_every + 1.5
 """Seconds until an order was taken."""

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from figures_stage import Stage
+from simulator.world import VirtualClock
 from standfast.core.job import Failure
 from standfast.core.record import Kind
 from standfast.core.states import Move
@@ -13,7 +14,6 @@ from standfast.events import Events, JobDied
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import BeatAnswer, Turn
 from standfast.supervisor.figuring import FigureKeeper
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from simulator.world import VirtualClock
 from standfast import Every
 from standfast.core.record import Change, Kind
 from standfast.events import Events, ScheduleFired
@@ -15,7 +16,6 @@ from standfast.store.errand import run_errand
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import BeatAnswer, Turn
 from standfast.supervisor.firing import Firing
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from household import Household
 
+from simulator.world import VirtualClock
 from standfast.events import WorkerHung
 from standfast.supervisor.child import Child, Phase
 from standfast.supervisor.hangs import START_LIMIT, HangWatch
-from standfast.testing.simulator.world import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 

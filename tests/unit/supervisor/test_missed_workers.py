@@ -17,6 +17,8 @@ from household import Moody
 from msgspec.structs import replace
 
 from alert_receivers import hook, join_pings
+from simulator.loop import here
+from simulator.world import EPOCH, VirtualClock
 from standfast.alerts.channel import CommandChannel, DeadMan
 from standfast.alerts.defaults import with_defaults
 from standfast.alerts.pace import CATCHING_UP, EVERY_BUSY
@@ -31,8 +33,6 @@ from standfast.store.protocol import BeatAnswer, Turn
 from standfast.store.verb import Verb
 from standfast.supervisor.alerting import Alerting
 from standfast.supervisor.delivering import Courier
-from standfast.testing.simulator.loop import here
-from standfast.testing.simulator.world import EPOCH, VirtualClock
 from standfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 

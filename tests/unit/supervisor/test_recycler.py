@@ -8,6 +8,11 @@ from random import Random
 import pytest
 from household import Moody
 
+from simulator.fleet import SimulatedChild
+from simulator.loop import VirtualLoop
+from simulator.process import Process
+from simulator.wires import MemoryLog, WireEnd
+from simulator.world import VirtualClock
 from standfast.errors import StoreUnavailableError
 from standfast.events import Event, Events, WorkerNotRecycled, WorkerRecycling
 from standfast.settings import Settings
@@ -18,11 +23,6 @@ from standfast.supervisor.permit import RECYCLE, Permit, take_permit
 from standfast.supervisor.plan import Ports
 from standfast.supervisor.recycler import Recycler
 from standfast.supervisor.recycling import Limits, Urgency
-from standfast.testing.simulator.fleet import SimulatedChild
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.process import Process
-from standfast.testing.simulator.wires import MemoryLog, WireEnd
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 
 STARTS_WITHIN = 2.0

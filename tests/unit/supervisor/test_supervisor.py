@@ -2,6 +2,11 @@
 
 import asyncio
 
+from simulator.fleet import IMPORT_TIME, KILLED, Tree
+from simulator.loop import VirtualLoop
+from simulator.process import Process
+from simulator.story import SETTINGS
+from simulator.world import World
 from standfast.errors import StoreUnavailableError
 from standfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
 from standfast.supervisor.hangs import HangWatch
@@ -9,11 +14,6 @@ from standfast.supervisor.heart import Heart
 from standfast.supervisor.plan import Plan
 from standfast.supervisor.reception import Reception
 from standfast.supervisor.recycler import Recycler
-from standfast.testing.simulator.fleet import IMPORT_TIME, KILLED, Tree
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.process import Process
-from standfast.testing.simulator.story import SETTINGS
-from standfast.testing.simulator.world import World
 from standfast.worker.tending import MOST_FAILURES
 
 

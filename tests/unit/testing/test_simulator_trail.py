@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from simulator.trail import Trail
 from standfast.core.job import ClaimRef
-from standfast.testing.simulator.trail import Trail
 from standfast.worker.saving import FLUSH_LIMIT
 
 FIRST, SECOND = ClaimRef("job", 1), ClaimRef("job", 2)

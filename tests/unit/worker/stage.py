@@ -7,6 +7,10 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from simulator.loop import VirtualLoop
+from simulator.process import Process
+from simulator.wires import MemoryLog, WireEnd
+from simulator.world import VirtualClock
 from standfast import Standfast
 from standfast.core.job import Attempt, Job
 from standfast.core.states import FINAL
@@ -14,10 +18,6 @@ from standfast.events import Event
 from standfast.settings import Settings
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import WorkerBeat, WorkerInfo
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.process import Process
-from standfast.testing.simulator.wires import MemoryLog, WireEnd
-from standfast.testing.simulator.world import VirtualClock
 from standfast.watch.why import explain
 from standfast.worker.messages import Renewed, Revoke, Stop
 from standfast.worker.ports import Ports

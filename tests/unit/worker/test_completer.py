@@ -7,6 +7,9 @@ from random import Random
 
 from msgspec.structs import replace
 
+from simulator.loop import VirtualLoop
+from simulator.wires import MemoryLog
+from simulator.world import VirtualClock
 from standfast.core.job import ClaimRef, Ending, NewJob, Verdict
 from standfast.core.states import Move, State
 from standfast.errors import StoreUnavailableError, ValueNotStoredError
@@ -15,9 +18,6 @@ from standfast.figures.counting import Tally
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.protocol import ClaimRequest, WorkerInfo
 from standfast.store.verb import Verb
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.wires import MemoryLog
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.completer import BACKLOG_LIMIT, Completer, Ended
 from standfast.worker.notes import Notes, read_notes
 from standfast.worker.storecalls import StoreCalls

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from standfast.bench.game.workload import LIVE_AHEAD, make_workload
+from game.workload import LIVE_AHEAD, make_workload
 from standfast.settings import Settings
 from virtual_fleet import PASSIVE, Fleet, play
 

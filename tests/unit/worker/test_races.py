@@ -11,6 +11,9 @@ from msgspec.structs import replace
 from stage import Stage, working
 from stage import play as stage_play
 
+from simulator.fleet import KILLED, SimulatedChild, Tree
+from simulator.loop import VirtualLoop
+from simulator.world import EPOCH
 from standfast import Standfast
 from standfast.core.crash import OF_HOST, is_of_host
 from standfast.core.job import Ending, NewJob
@@ -22,9 +25,6 @@ from standfast.store.protocol import ClaimRequest
 from standfast.store.verb import Access, Verb
 from standfast.supervisor.child import ChildSpec
 from standfast.supervisor.plan import Plan
-from standfast.testing.simulator.fleet import KILLED, SimulatedChild, Tree
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import EPOCH
 from standfast.worker.messages import Adopt
 from virtual_fleet import Fleet, play
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from simulator.loop import VirtualLoop
+from simulator.world import VirtualClock
 from standfast.clock import SystemClock
 from standfast.errors import StoreError, StoreUnavailableError
 from standfast.events import Event, Events, StoreAway, StoreBack
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.verb import Verb
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import UNTRIED, StoreCalls
 
 

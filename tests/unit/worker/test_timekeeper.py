@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from simulator.loop import VirtualLoop
+from simulator.world import VirtualClock
 from standfast.errors import StoreUnavailableError
 from standfast.events import Events
 from standfast.store.memory.backend import MemoryBackend
 from standfast.store.verb import Verb
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.storecalls import StoreCalls
 from standfast.worker.storeclock import StoreClock
 from standfast.worker.timekeeper import ASK_EVERY, VAGUE, Timekeeper

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from simulator.loop import VirtualLoop
+from simulator.world import VirtualClock
 from standfast.core.job import Claim, ClaimRef
 from standfast.store.protocol import Turn
-from standfast.testing.simulator.loop import VirtualLoop
-from standfast.testing.simulator.world import VirtualClock
 from standfast.worker.control import Control
 from standfast.worker.lease import Lease
 from standfast.worker.slots import Slots

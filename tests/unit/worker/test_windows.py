@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
+from simulator.world import EPOCH
 from standfast import Context, Standfast
 from standfast.context import Interrupted
 from standfast.core.states import FINAL, Move, State
 from standfast.events import WindowBegan, WindowEnded, WindowNear
 from standfast.schedule.window import Window
-from standfast.testing.simulator.world import EPOCH
 from standfast.worker.closures import GUARD
 from standfast.worker.served import ServedQueues
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from simulator.loop import VirtualLoop
 from standfast.supervisor.evidence.gathering import gather
 from standfast.supervisor.evidence.machine import command_line, machine, own_limits, versions
 from standfast.supervisor.evidence.outside import find_py_spy, process_facts, py_spy
 from standfast.supervisor.evidence.surroundings import surroundings
-from standfast.testing.simulator.loop import VirtualLoop
 
 
 def test_one_that_hangs_or_fails_says_so_in_its_part() -> None:

@@ -1,5 +1,0 @@
-"""Strategies over a plain table, at the same prices: two published ones, one of ours, and those of contestants."""
-
-from standfast.bench.game.reference.strategies import Strategy
-
-__all__ = ["Strategy"]

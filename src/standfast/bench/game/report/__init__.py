@@ -1,5 +1,0 @@
-"""A game told to people: a page, two pictures and a workbook in one folder, fit to be kept and shown."""
-
-from standfast.bench.game.report.folder import prepare_board, prepare_report, write_board, write_report
-
-__all__ = ["prepare_board", "prepare_report", "write_board", "write_report"]

@@ -1,1 +1,0 @@
-"""Any other store, with each call of it written down: for measuring what workers ask of a store."""
