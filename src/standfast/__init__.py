@@ -17,25 +17,153 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from standfast.public import *  # noqa: F403 - all of them, and nothing else
-    from standfast.public import __all__ as __all__
+    from standfast.alerts.channel import AppriseChannel as AppriseChannel
+    from standfast.alerts.channel import CommandChannel as CommandChannel
+    from standfast.alerts.channel import DeadMan as DeadMan
+    from standfast.alerts.channel import WebhookChannel as WebhookChannel
+    from standfast.app import Standfast as Standfast
+    from standfast.background.handle import Background as Background
+    from standfast.background.handle import BackgroundState as BackgroundState
+    from standfast.codec.secrets import Secret as Secret
+    from standfast.context import Context as Context
+    from standfast.context import current_context as current_context
+    from standfast.core.alert import AlertRule as AlertRule
+    from standfast.core.alert import Check as Check
+    from standfast.core.alert import Severity as Severity
+    from standfast.core.backoff import Constant as Constant
+    from standfast.core.backoff import Custom as Custom
+    from standfast.core.backoff import Exponential as Exponential
+    from standfast.core.backoff import Linear as Linear
+    from standfast.core.interruption import Interrupted as Interrupted
+    from standfast.core.job import Cancellation as Cancellation
+    from standfast.core.job import Job as Job
+    from standfast.core.job import Progress as Progress
+    from standfast.core.outcome import Cancel as Cancel
+    from standfast.core.outcome import Discard as Discard
+    from standfast.core.outcome import Fail as Fail
+    from standfast.core.outcome import Retry as Retry
+    from standfast.core.outcome import Snooze as Snooze
+    from standfast.core.outcome import Success as Success
+    from standfast.core.retries import Retries as Retries
+    from standfast.core.states import State as State
+    from standfast.durable.files import SavedFile as SavedFile
+    from standfast.errors import ArgumentsError as ArgumentsError
+    from standfast.errors import BackgroundCancelledError as BackgroundCancelledError
+    from standfast.errors import BackgroundClosedError as BackgroundClosedError
+    from standfast.errors import BackgroundError as BackgroundError
+    from standfast.errors import BackgroundFullError as BackgroundFullError
+    from standfast.errors import ConfigurationError as ConfigurationError
+    from standfast.errors import CursorError as CursorError
+    from standfast.errors import JobCancelledError as JobCancelledError
+    from standfast.errors import JobDeadError as JobDeadError
+    from standfast.errors import JobNotFoundError as JobNotFoundError
+    from standfast.errors import JobStateError as JobStateError
+    from standfast.errors import KeyTakenError as KeyTakenError
+    from standfast.errors import LockError as LockError
+    from standfast.errors import LockLostError as LockLostError
+    from standfast.errors import LockStateError as LockStateError
+    from standfast.errors import LockTimeoutError as LockTimeoutError
+    from standfast.errors import LostClaimError as LostClaimError
+    from standfast.errors import ResultError as ResultError
+    from standfast.errors import ResultExpiredError as ResultExpiredError
+    from standfast.errors import ResultTimeoutError as ResultTimeoutError
+    from standfast.errors import ScheduleExistsError as ScheduleExistsError
+    from standfast.errors import ScheduleNotFoundError as ScheduleNotFoundError
+    from standfast.errors import ScheduleUnreadableError as ScheduleUnreadableError
+    from standfast.errors import StandfastError as StandfastError
+    from standfast.errors import StepChangedError as StepChangedError
+    from standfast.errors import StepError as StepError
+    from standfast.errors import StoreError as StoreError
+    from standfast.errors import StoreUnavailableError as StoreUnavailableError
+    from standfast.errors import WaitTimeoutError as WaitTimeoutError
+    from standfast.handle import JobHandle as JobHandle
+    from standfast.ids import new_job_id as new_job_id
+    from standfast.life import Life as Life
+    from standfast.locks.lock import Lock as Lock
+    from standfast.schedule.at import At as At
+    from standfast.schedule.calendar import Calendar as Calendar
+    from standfast.schedule.cron import Cron as Cron
+    from standfast.schedule.every import Every as Every
+    from standfast.schedule.union import AnyOf as AnyOf
+    from standfast.schedule.window import Window as Window
+    from standfast.task import Task as Task
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "standfast.alerts.channel": ("AppriseChannel", "CommandChannel", "DeadMan", "WebhookChannel"),
+    "standfast.app": ("Standfast",),
+    "standfast.background.handle": ("Background", "BackgroundState"),
+    "standfast.codec.secrets": ("Secret",),
+    "standfast.context": ("Context", "current_context"),
+    "standfast.core.interruption": ("Interrupted",),
+    "standfast.core.alert": ("AlertRule", "Check", "Severity"),
+    "standfast.core.backoff": ("Constant", "Custom", "Exponential", "Linear"),
+    "standfast.core.job": ("Cancellation", "Job", "Progress"),
+    "standfast.core.outcome": ("Cancel", "Discard", "Fail", "Retry", "Snooze", "Success"),
+    "standfast.core.retries": ("Retries",),
+    "standfast.core.states": ("State",),
+    "standfast.durable.files": ("SavedFile",),
+    "standfast.errors": (
+        "ArgumentsError",
+        "BackgroundCancelledError",
+        "BackgroundClosedError",
+        "BackgroundError",
+        "BackgroundFullError",
+        "ConfigurationError",
+        "CursorError",
+        "JobCancelledError",
+        "JobDeadError",
+        "JobNotFoundError",
+        "JobStateError",
+        "KeyTakenError",
+        "LockError",
+        "LockLostError",
+        "LockStateError",
+        "LockTimeoutError",
+        "LostClaimError",
+        "ResultError",
+        "ResultExpiredError",
+        "ResultTimeoutError",
+        "ScheduleExistsError",
+        "ScheduleNotFoundError",
+        "ScheduleUnreadableError",
+        "StandfastError",
+        "StepChangedError",
+        "StepError",
+        "StoreError",
+        "StoreUnavailableError",
+        "WaitTimeoutError",
+    ),
+    "standfast.handle": ("JobHandle",),
+    "standfast.ids": ("new_job_id",),
+    "standfast.life": ("Life",),
+    "standfast.locks.lock": ("Lock",),
+    "standfast.schedule.calendar": ("Calendar",),
+    "standfast.schedule.union": ("AnyOf",),
+    "standfast.schedule.at": ("At",),
+    "standfast.schedule.cron": ("Cron",),
+    "standfast.schedule.every": ("Every",),
+    "standfast.schedule.window": ("Window",),
+    "standfast.task": ("Task",),
+}
+"""Where the names that people import from here are defined."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 - it is a list of names
+
 
 def __getattr__(name: str) -> Any:
-    """Load the public names when the first is asked for: commands and supervisors need none and start sooner."""
-    if (
-        find_spec(f"standfast.{name}") is None
-    ):  # else `from standfast import a_module` asks, and would load them all
-        public = import_module("standfast.public")
-        globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
-    if name not in globals():
-        if way := import_module("standfast.spelling").OTHER_IMPORTS.get(name):
-            raise ImportError(f"cannot import name {name!r} from 'standfast'; {way}", name=__name__)
-        raise AttributeError(f"module 'standfast' has no attribute '{name}'", name=name)
-    return globals()[name]
+    """Load a public name when it is asked for: commands and supervisors need none and start sooner."""
+    if home := _HOME_OF.get(name):
+        globals()[name] = getattr(import_module(home), name)
+        return globals()[name]
+    is_module = find_spec(f"standfast.{name}") is not None  # `from standfast import a_module` asks
+    if not is_module and (way := import_module("standfast.spelling").OTHER_IMPORTS.get(name)):
+        raise ImportError(f"cannot import name {name!r} from 'standfast'; {way}", name=__name__)
+    raise AttributeError(f"module 'standfast' has no attribute '{name}'", name=name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+    return sorted({*globals(), *__all__})

@@ -21,7 +21,7 @@ from standfast.background.handle import Background
 from standfast.background.launcher import Launcher
 from standfast.background.works import Works
 from standfast.clock import Clock, SystemClock
-from standfast.decorator import Beside, DeclaredAt, TaskDecorator, refuse_alike
+from standfast.decorator import Beside, DeclaredAt, TaskDecorator, declare_own, refuse_alike
 from standfast.durable.shelf import Shelf
 from standfast.errors import ConfigurationError
 from standfast.events import Events
@@ -34,7 +34,7 @@ from standfast.reach import Reach
 from standfast.schedule.closing import About, declare_hours
 from standfast.schedule.declaring import Declaration
 from standfast.schedule.rules import AnyRule
-from standfast.schedule.schedules import Schedules, declare, declare_own
+from standfast.schedule.schedules import Schedules, declare
 from standfast.settings import URL_VARIABLE, read_settings
 from standfast.spelling import nearest, options_of, without
 from standfast.store.backend import Backend

@@ -15,13 +15,15 @@ from msgspec import UNSET, UnsetType
 
 from standfast.context import Context
 from standfast.core.backoff import Backoff
-from standfast.errors import ConfigurationError
+from standfast.errors import ArgumentsError, ConfigurationError
 from standfast.gates.limit import Peaks
 from standfast.gates.limits import Gates
 from standfast.opening import callers
 from standfast.policy import ExceptionTypes, IsolationWord, OnLateWord, Policy, Seconds, declare_policy
 from standfast.schedule.closing import Windows
+from standfast.schedule.declaring import Declaration
 from standfast.schedule.rules import AnyRule
+from standfast.schedule.schedules import declare
 from standfast.spelling import refuse_unknown
 from standfast.task import AsyncTask, SyncTask, Task
 
@@ -187,3 +189,14 @@ class TaskDecorator:
 
     def _made_of(self, fn: Callable[..., Any]) -> Task[..., Any]:
         return self._register(fn, self._policy, self._beside)
+
+
+def declare_own(task: Task[..., Any], rule: AnyRule) -> Declaration:
+    """Return the declaration of a task's own schedule, which gives it no arguments."""
+    try:
+        return declare(task.name, task, rule, (), {})
+    except ArgumentsError as error:
+        raise ConfigurationError(
+            f"task {task.name} has a schedule, which gives it no arguments, and cannot run without: {error}; give"
+            f" them defaults, or declare app.schedule({task.name!r}, {task.__name__}, rule, ...) with arguments"
+        ) from error

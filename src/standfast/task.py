@@ -63,6 +63,10 @@ _ELSEWHERE = {
 """What people write who come from other systems, and how it is written here."""
 
 
+_OF_ONE_JOB = ("delay", "run_at", "job_id", "key", "retry_for", "tx")
+"""Options that say something about one job, and nothing about every job of a schedule."""
+
+
 @without(_ELSEWHERE)
 class Task(Generic[P, R]):
     """A registered function. `P` are the arguments that callers give, without the Context; `R` its result.
@@ -189,6 +193,10 @@ class Task(Generic[P, R]):
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
         return await self._plain.aenqueue_many(jobs)
+
+    def scheduled(self, schedule: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        """Return the job that a schedule enqueues."""
+        return self._plain.scheduled(schedule, args, kwargs)
 
     def handle(self, job_id: str) -> JobHandle[R]:
         """Return a handle for a job of this task whose id was kept; the store is asked nothing yet."""
@@ -320,6 +328,17 @@ class BoundTask(Generic[P, R]):
     def request(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         """Return the job that an enqueue would store, complete and validated."""
         return self._new_job(self.task.arguments.encode(args, kwargs))
+
+    def scheduled(self, schedule: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        """Return the job that a schedule enqueues. Raises ConfigurationError for options about one job."""
+        for option in _OF_ONE_JOB:
+            if getattr(self.given, option) != getattr(type(self.given)(), option):
+                word = "at" if option == "run_at" else option
+                raise ConfigurationError(
+                    f"schedule {schedule!r}: the option {word} is about one job; a schedule takes queue, priority,"
+                    " max_attempts, start_within, on_late, tags and metadata"
+                )
+        return self.request(args, kwargs)
 
     def _new_job(self, payload: bytes) -> NewJob:
         return replace(self._pattern, id=self.given.job_id or new_job_id(), payload=payload)

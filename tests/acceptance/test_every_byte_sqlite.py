@@ -26,7 +26,7 @@ from standfast.core.job import Ending, JobAction, NewJob, OnConflict, Progress
 from standfast.core.states import Move, State
 from standfast.errors import StoreError
 from standfast.store.protocol import ClaimRequest, Store, WorkerBeat, WorkerInfo
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.group import Entry
 from standfast.store.verb import Access, Verb
 from standfast.testing.clock import FakeClock

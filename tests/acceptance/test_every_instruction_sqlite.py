@@ -28,7 +28,7 @@ from forking import run_forking
 from interruptions import TimeIsUpError, at_every_place
 from standfast.core.job import NewJob
 from standfast.errors import StoreUnavailableError
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.group import Entry, GroupWriter
 from standfast.store.verb import Access
 
@@ -276,7 +276,8 @@ import sys
 sys.path[:0] = sys.argv[2].split(":")
 from interruptions import TimeIsUpError, at_every_place
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend, forks
+from standfast.store.sqlite import forks
+from standfast.store.sqlite.backend import SqliteBackend
 sys.unraisablehook = lambda _: None  # what is raised in what a fork calls is told there, and the fork goes on
 forks.FORK_PATIENCE = 3600.0
 step = int(sys.argv[3])

@@ -8,7 +8,7 @@ import pytest
 
 from standfast.store.backend import Backend
 from standfast.store.memory.backend import MemoryBackend
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -37,7 +37,6 @@ LAYERS = [
     {"views"},
     {"background", "supervisor"},
     {"app"},
-    {"public"},
     {"catalogue", "dashboard"},
     {"report"},
     {"child", "cli"},

@@ -20,7 +20,7 @@ from standfast.core.job import Glance, NewJob
 from standfast.core.states import FINAL, State
 from standfast.errors import JobNotFoundError, SchemaError, StandfastError, StoreError, StoreUnavailableError
 from standfast.store.memory.backend import MemoryBackend
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.verb import Tone, Verb
 from standfast.waiter import Waiter, Watch, rounds
 from standfast.waiter.lookout import Lookout

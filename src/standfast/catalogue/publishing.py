@@ -11,7 +11,6 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from standfast import __version__
 from standfast.app import Standfast
 from standfast.catalogue.entry import (
     Bound,
@@ -35,7 +34,7 @@ from standfast.schedule.words import describe_window
 from standfast.settings import Loaded
 from standfast.store.open import public_name
 from standfast.task import Task
-from standfast.words import one_line, span
+from standfast.words import one_line, span, standfast_version
 
 LONGEST_DOC = 200
 LONGEST_DEFAULT = 1000
@@ -59,7 +58,7 @@ def catalogue_of(app: Standfast, loaded: Loaded, who: Publisher, now: datetime) 
         release=settings.release or release_of(app.declarations, app.windows),
         published_at=now,
         host=who.host,
-        standfast=__version__,
+        standfast=standfast_version(),
         tasks=tuple(_task(app, app.tasks[name]) for name in sorted(app.tasks)),
         queues=tuple(_queues(app)),
         gates=tuple(GateEntry(name, _bound(limit)) for name, limit in sorted(app.limits.gates.items())),

@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 from standfast.core.job import ClaimRef
 from standfast.durable.files import Kept, SavedFile
 from standfast.errors import ArgumentsError, ConfigurationError, PayloadError
+from standfast.store.door import sync_folder
 from standfast.words import in_bytes
 
 Source = bytes | bytearray | memoryview | os.PathLike[str]
@@ -205,15 +206,6 @@ def _make_folder(folder: Path) -> None:
         with suppress(FileExistsError):
             each.mkdir(FOLDER_MODE)
         sync_folder(each.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """See to it that the names in a folder stay."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _as_name(job_id: str) -> str:

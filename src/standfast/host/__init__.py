@@ -1,5 +1,16 @@
-"""A worker inside a process that does something else, such as a web server's: bound to its life."""
+"""Processes that hold a worker: the child of a supervisor, a web server; and background work beside requests."""
 
-from standfast.host.host import Host, HostState
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from standfast.host.host import Host, HostState
 
 __all__ = ["Host", "HostState"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the host when it is asked for: an app, which has background work, needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("standfast.host.host"), name)

@@ -3,15 +3,16 @@
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
+from standfast.core.job import NewJob
 from standfast.core.record import Change, Decision, Fire, FireCause, Kind
 from standfast.core.states import FINAL, State
-from standfast.errors import ArgumentsError, ConfigurationError, ScheduleUnreadableError
+from standfast.errors import ConfigurationError, ScheduleUnreadableError
 from standfast.phrases import Phrase
 from standfast.policy.problems import name_problems, refuse_any, routing_problems
 from standfast.schedule.backfilling import AT_ONCE, fill, times_to_fill
@@ -23,19 +24,27 @@ from standfast.schedule.rules import AnyRule, Rule
 from standfast.store.errand import Errand, Verbs, errand
 from standfast.store.protocol import Store
 from standfast.store.verb import Verb
-from standfast.task import BoundTask, Task
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
-_OF_ONE_JOB = ("delay", "run_at", "job_id", "key", "retry_for", "tx")
-"""Options that say something about one job, and nothing about every job of a schedule."""
+
+class Schedulable(Protocol[P]):
+    """What a schedule can enqueue: a task, or a task with options."""
+
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """Return arguments by name."""
+        ...
+
+    def scheduled(self, schedule: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        """Return the job that a schedule enqueues. Raises ConfigurationError for options about one job."""
+        ...
 
 
 def declare(
     name: str,
-    task: Task[..., Any] | BoundTask[..., Any],
+    task: Schedulable[...],
     rule: AnyRule,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -43,34 +52,9 @@ def declare(
     """Return a checked declaration. Raises ConfigurationError or ArgumentsError."""
     refuse_any(name_problems("schedule", name))
     _check_rule(name, rule)
-    return Declaration(name, rule, _template(name, task, args, kwargs))
-
-
-def declare_own(task: Task[..., Any], rule: AnyRule) -> Declaration:
-    """Return the declaration of a task's own schedule, which gives it no arguments."""
-    try:
-        return declare(task.name, task, rule, (), {})
-    except ArgumentsError as error:
-        raise ConfigurationError(
-            f"task {task.name} has a schedule, which gives it no arguments, and cannot run without: {error}; give"
-            f" them defaults, or declare app.schedule({task.name!r}, {task.__name__}, rule, ...) with arguments"
-        ) from error
-
-
-def _template(
-    name: str, task: Task[..., Any] | BoundTask[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Template:
-    bound = task.options() if isinstance(task, Task) else task
-    if not isinstance(bound, BoundTask):
+    if not hasattr(task, "scheduled"):
         raise ConfigurationError(f"schedule {name!r} needs a task of the app, not {task!r:.80}")
-    for option in _OF_ONE_JOB:
-        if getattr(bound.given, option) != getattr(type(bound.given)(), option):
-            word = "at" if option == "run_at" else option
-            raise ConfigurationError(
-                f"schedule {name!r}: the option {word} is about one job; a schedule takes queue, priority,"
-                " max_attempts, start_within, on_late, tags and metadata"
-            )
-    return Template.of(bound.request(args, kwargs))
+    return Declaration(name, rule, Template.of(task.scheduled(name, args, kwargs)))
 
 
 class Schedules:
@@ -81,7 +65,7 @@ class Schedules:
         self._ahead = ahead
 
     def create(
-        self, name: str, task: Task[P, Any] | BoundTask[P, Any], rule: AnyRule, /, *args: P.args, **kwargs: P.kwargs
+        self, name: str, task: Schedulable[P], rule: AnyRule, /, *args: P.args, **kwargs: P.kwargs
     ) -> Errand[Schedule]:
         """Make a schedule that outlives this process. Raises ScheduleExistsError where its name is taken."""
         made = declare(name, task, rule, args, kwargs)

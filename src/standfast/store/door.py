@@ -1,5 +1,6 @@
 """The door of a store: all that is asked about one by its URL alone, before it is open."""
 
+import os
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -89,3 +90,12 @@ def require(module: str, extra: str) -> None:
 def moved_clock(clock: Clock) -> Clock | None:
     """Return the clock that a store with a time of its own goes by instead: one that a test moves, or none."""
     return None if isinstance(clock, SystemClock) else clock
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder stay."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -80,5 +80,5 @@ def door_of(url: str) -> Door:
         meant = nearest(scheme, SCHEMES, _ALIKE)
         remedy = _EXAMPLE if meant is None else f"did you mean {meant}://?"
         raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {remedy}")
-    door: Door = import_module(f"{SCHEMES[scheme]}.door").DOOR  # only who uses a store loads it
+    door: Door = import_module(SCHEMES[scheme]).DOOR  # only who uses a store loads it
     return door

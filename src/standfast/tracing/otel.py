@@ -26,12 +26,12 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from standfast import __version__
 from standfast.codec import carried_in, carrying, trace_id_in
 from standfast.core.job import Claim, NewJob
 from standfast.errors import StandfastError
 from standfast.tracing.attempt import OTelAttempt, present
 from standfast.tracing.attributes import of_enqueue, of_run, of_wait
+from standfast.words import standfast_version
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class OTelTracing:
 
     def __init__(self, provider: TracerProvider | None, propagator: TextMapPropagator | None) -> None:
         self._provider = provider
-        self._tracer = trace.get_tracer("standfast", __version__, provider)
+        self._tracer = trace.get_tracer("standfast", standfast_version(), provider)
         self._propagator = TraceContextTextMapPropagator() if propagator is None else propagator
 
     @contextmanager

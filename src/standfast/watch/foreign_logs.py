@@ -4,7 +4,6 @@ import logging
 import sys
 from collections.abc import Callable
 
-from standfast.context import JOB_LOGGER
 from standfast.watch.levels import Level
 
 OURS = "standfast"
@@ -38,7 +37,7 @@ def attach_records(root: logging.Logger, handler: logging.Handler, level: Level,
         return
     if not root.handlers:
         root.setLevel(level)
-        logging.getLogger(JOB_LOGGER).setLevel(min(level, logging.INFO))  # kept with the job, if not written
+        logging.getLogger(f"{OURS}.job").setLevel(min(level, logging.INFO))  # kept with the job, if not written
     for each in consoles:
         root.removeHandler(each)
     handler.setLevel(level)

@@ -12,7 +12,7 @@ from standfast.catalogue.book import FRESH_FOR, KEPT_FOR, other_signatures, publ
 from standfast.catalogue.entry import Bound, Catalogue, CatalogueView, GateEntry, Parameter, QueueEntry, TaskEntry
 from standfast.core.record import Change, Kind
 from standfast.store.errand import run_errand
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.verb import Verb
 from standfast.testing import FakeClock
 

@@ -15,7 +15,8 @@ from standfast.core.job import NewJob
 from standfast.core.states import State
 from standfast.errors import StoreUnavailableError
 from standfast.store.identity import identity_of
-from standfast.store.sqlite import SqliteBackend, copies
+from standfast.store.sqlite import copies
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.copies import SqliteCopies
 
 
@@ -74,7 +75,7 @@ def test_a_restored_backup_is_seen_by_who_has_the_store_open(path, store, tmp_pa
     copy = tmp_path / "copy.db"
     assert run(path, "backup", copy).exit_code == 0
     program = (
-        "import sys; from standfast.core.job import NewJob; from standfast.store.sqlite import SqliteBackend;"
+        "import sys; from standfast.core.job import NewJob; from standfast.store.sqlite.backend import SqliteBackend;"
         "store = SqliteBackend(sys.argv[1]); store.run(store.verbs.pause('mail')); print('open', flush=True);"
         "sys.stdin.readline(); print(sorted(store.run(store.verbs.glance(['first', 'second']))), flush=True);"
         "store.run(store.verbs.enqueue([NewJob('third', 'task', b'')])); store.close()"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from standfast.clock import Clock
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend, bell
+from standfast.store.sqlite import bell
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.bell import SqliteListener
 from standfast.store.verb import Tone
 
@@ -81,7 +82,7 @@ async def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
 RING = """
 import sys
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("from-afar", "task", b"")]))
 backend.close()

@@ -19,7 +19,8 @@ from standfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from standfast.store.sqlite import SqliteBackend, connect
+from standfast.store.sqlite import connect
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
 from standfast.store.sqlite.group import Entry
 from standfast.store.sqlite.sql_files import load_migrations
@@ -208,7 +209,7 @@ FILE_SIZE_LIMIT = """
 import resource, sys
 from standfast.core.job import NewJob
 from standfast.errors import StoreFullError
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.count())
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
@@ -237,7 +238,7 @@ READ_ONLY = """
 import os, sys
 from standfast.errors import StoreError
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 writable = SqliteBackend(sys.argv[2])
 writable.run(writable.verbs.count())
 writable.close()

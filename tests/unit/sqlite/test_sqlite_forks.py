@@ -8,7 +8,8 @@ PRELUDE = """
 import asyncio, sqlite3, sys, threading
 from standfast.core.job import NewJob
 from standfast.errors import StoreError
-from standfast.store.sqlite import SqliteBackend, forks
+from standfast.store.sqlite import forks
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.verb import Access, Command, Query, Verb
 
 backend = SqliteBackend(sys.argv[1])

@@ -16,7 +16,7 @@ from interruptions import TimeIsUpError
 from standfast.core.job import NewJob
 from standfast.core.states import State
 from standfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.forks import Connection
 from standfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
 from standfast.store.verb import Access, Command, Query, Steps, Tone, Verb

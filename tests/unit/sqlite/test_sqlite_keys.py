@@ -11,7 +11,7 @@ import pytest
 from standfast.core.job import Claim, Ending, Failure, NewJob, OnConflict
 from standfast.core.states import Move, Reason, State
 from standfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.testing import FakeClock
 
 

@@ -14,7 +14,7 @@ from standfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, sig
 from standfast.core.states import Move, State
 from standfast.errors import ValueNotStoredError
 from standfast.store.protocol import ClaimRequest, WorkerInfo
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.verb import Steps, Verb
 from standfast.testing import FakeClock
 

@@ -15,7 +15,7 @@ from standfast.core.memo import FOR_EVER, Memo, Save, signal_memo, signal_reason
 from standfast.core.record import Change, Decision, Fire, Kind, Record
 from standfast.core.states import Move, State
 from standfast.store.protocol import ClaimRequest, JobFilter, Turn, Vitals, WorkerBeat
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.lease import this_boot
 from standfast.store.sqlite.sql_files import load_migrations
 from standfast.store.times import seconds_to_micros, to_micros
@@ -171,7 +171,7 @@ def test_memos_can_be_kept(backend: SqliteBackend) -> None:
 OPEN = """
 import os, sys
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 sys.stdin.readline()
 backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"", key=str(os.getpid()))]))

@@ -15,7 +15,7 @@ from standfast.core.crash import Death, DeathKind
 from standfast.core.job import KnownTask, NewJob
 from standfast.core.states import State
 from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.group import Entry
 from standfast.store.sqlite.sql_files import load_migrations, load_statements
 from standfast.store.verb import Access
@@ -40,7 +40,7 @@ def run_script(script: str, path: Path) -> None:
 FORK = """
 import os, sys
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("parent", "task", b"")]))
 inherited = backend._engine()
@@ -68,7 +68,7 @@ def test_a_fork_reopens(path: Path) -> None:
 FIRST_START = """
 import os, sys
 from standfast.core.job import NewJob
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 sys.stdin.readline()
 backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"")]))

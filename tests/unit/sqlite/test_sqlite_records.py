@@ -13,7 +13,7 @@ from standfast.core.job import NewJob
 from standfast.core.record import Change, Decision, Fire, Kind
 from standfast.errors import ValueNotStoredError
 from standfast.store.protocol import JobFilter
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
@@ -42,7 +42,7 @@ import sys, uuid
 from datetime import UTC, datetime, timedelta
 from standfast.core.job import NewJob
 from standfast.core.record import Change, Decision, Fire, Kind
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 run, verbs = backend.run, backend.verbs

@@ -15,7 +15,8 @@ from standfast.core.job import NewJob
 from standfast.errors import StoreUnavailableError
 from standfast.store.examination import Severity
 from standfast.store.protocol import JobFilter, WorkerBeat, WorkerInfo
-from standfast.store.sqlite import SqliteBackend, bell
+from standfast.store.sqlite import bell
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.connect import Files
 from standfast.store.sqlite.examine import examine_file
 from standfast.store.sqlite.existing import refuse_missing_tables
@@ -178,7 +179,8 @@ def test_who_only_closes_a_replaced_file_leaves_it_as_it_is(path: Path, backend:
 def use_and_die(path: Path) -> None:
     """Use a store in a process that is killed: its log stays behind."""
     program = (
-        "import os, sys; from standfast.core.job import NewJob; from standfast.store.sqlite import SqliteBackend;"
+        "import os, sys; from standfast.core.job import NewJob;"
+        "from standfast.store.sqlite.backend import SqliteBackend;"
         "backend = SqliteBackend(sys.argv[1]); job = NewJob('of-the-dead', 'task', b'');"
         "backend.run(backend.verbs.enqueue([job]));"
         "os.kill(os.getpid(), 9)"

@@ -10,14 +10,15 @@ import pytest
 
 from standfast.core.job import NewJob
 from standfast.ids import new_job_id
-from standfast.store.sqlite import SqliteBackend, turn
+from standfast.store.sqlite import turn
+from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.turn import Turn
 
 WITHOUT_A_PAUSE = """
 import sys, threading
 from standfast.core.job import NewJob
 from standfast.ids import new_job_id
-from standfast.store.sqlite import SqliteBackend
+from standfast.store.sqlite.backend import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 

@@ -3,8 +3,7 @@
 from standfast.dashboard.access.user import Role
 from standfast.dashboard.desk import Desk
 from standfast.dashboard.operation import acts
-from standfast.dashboard.reading.locks import held_by_sessions
-from standfast.dashboard.reading.rows import holders_seen
+from standfast.dashboard.reading.locks import held_by_sessions, holders_seen
 from standfast.dashboard.refusals import NotThereError
 from standfast.dashboard.shapes.locks import LockDone
 from standfast.dashboard.shapes.words import Named

@@ -1,22 +1,66 @@
 """Incidents, and their evidence."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from standfast.core.incident import Incident
+from standfast.core.states import State
 from standfast.dashboard.desk import Desk
 from standfast.dashboard.operation import reads
 from standfast.dashboard.reading.moments import past
-from standfast.dashboard.reading.rows import KnownJob, incident_row
 from standfast.dashboard.reading.shown import texts_seen
-from standfast.dashboard.shapes.incidents import IncidentsAsked, IncidentSeen, IncidentsSeen
+from standfast.dashboard.shapes.incidents import (
+    IncidentRow,
+    IncidentsAsked,
+    IncidentSeen,
+    IncidentsSeen,
+    InvolvedSeen,
+)
 from standfast.dashboard.shapes.words import WithId
 from standfast.errors import IncidentNotFoundError
 from standfast.incidents.book import list_incidents, read_evidence
+from standfast.incidents.health import trouble_words
 from standfast.phrases import Phrase
 from standfast.store.protocol import ask_time
 
 _SHORTEST_END = 6
+
+
+class KnownJob(NamedTuple):
+    """What a row says of a job of an incident."""
+
+    task: str
+    state: State
+
+
+def incident_row(incident: Incident, found: Mapping[str, KnownJob]) -> IncidentRow:
+    """Return an incident in short, with what is `found` of its jobs."""
+    return IncidentRow(
+        id=incident.id,
+        trouble=incident.trouble,
+        words=trouble_words(incident.trouble),
+        summary=incident.summary,
+        at=incident.at,
+        last_at=incident.last_at,
+        count=incident.count,
+        host=incident.host,
+        worker=incident.worker,
+        supervisor=incident.supervisor,
+        pid=incident.pid,
+        jobs=tuple(
+            InvolvedSeen(
+                job=each.job_id,
+                task=each.task or (found[each.job_id].task if each.job_id in found else ""),
+                fence=each.fence,
+                attempt=each.attempt,
+                progress=each.progress,
+                state=found[each.job_id].state if each.job_id in found else None,
+            )
+            for each in incident.jobs
+        ),
+        more_jobs=incident.more_jobs,
+    )
 
 
 @reads("incidents.list", "/incidents")

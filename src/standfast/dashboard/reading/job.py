@@ -11,8 +11,9 @@ from standfast.core.states import FINAL, State
 from standfast.dashboard.desk import Desk
 from standfast.dashboard.operation import reads
 from standfast.dashboard.reading.finding import find_job
+from standfast.dashboard.reading.incidents import KnownJob, incident_row
 from standfast.dashboard.reading.locks import all_locks
-from standfast.dashboard.reading.rows import KnownJob, incident_row, job_row
+from standfast.dashboard.reading.rows import job_row
 from standfast.dashboard.reading.shown import args_seen, text_seen, value_seen, written_seen
 from standfast.dashboard.reading.tasks import find_task
 from standfast.dashboard.shapes.job import AttemptSeen, JobSeen, Station, WhichJob, WhySeen

@@ -4,11 +4,30 @@ from collections.abc import Mapping
 
 from standfast.dashboard.desk import Desk
 from standfast.dashboard.operation import reads
-from standfast.dashboard.reading.rows import lock_seen
-from standfast.dashboard.shapes.locks import LockSeen, LocksSeen
+from standfast.dashboard.shapes.locks import HolderSeen, LockSeen, LocksSeen
 from standfast.dashboard.shapes.words import NothingAsked
 from standfast.locks.errands import look_at_all
+from standfast.locks.roll import Roll
 from standfast.locks.session import HasSessions
+
+
+def lock_seen(name: str, roll: Roll, session: str | None) -> LockSeen:
+    """Return a lock, and who has it."""
+    return LockSeen(
+        name=name,
+        places=roll.places,
+        holders=holders_seen(roll),
+        session=session,
+        waiting=len(roll.line),
+        last_token=roll.last_token,
+    )
+
+
+def holders_seen(roll: Roll) -> tuple[HolderSeen, ...]:
+    """Return who has a lock."""
+    return tuple(
+        HolderSeen(owner=each.owner, token=each.token, since=each.since, until=each.until) for each in roll.holders
+    )
 
 
 @reads("locks.list", "/locks")

@@ -11,8 +11,8 @@ from standfast.dashboard.desk import Desk
 from standfast.dashboard.operation import reads
 from standfast.dashboard.reading.alerts import alert_rows, worst_first
 from standfast.dashboard.reading.figures import completed_last_minute, last_hour
-from standfast.dashboard.reading.incidents import jobs_of
-from standfast.dashboard.reading.rows import incident_row, job_row
+from standfast.dashboard.reading.incidents import incident_row, jobs_of
+from standfast.dashboard.reading.rows import job_row
 from standfast.dashboard.reading.schedules import read_timetable
 from standfast.dashboard.reading.shared_looks import (
     SELDOM,

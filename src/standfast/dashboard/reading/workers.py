@@ -1,13 +1,15 @@
 """Workers, and what they have in hand."""
 
+import msgspec
+
 from standfast.core.incident import Trouble
 from standfast.dashboard.desk import Desk
 from standfast.dashboard.operation import reads
-from standfast.dashboard.reading.rows import job_row, worker_row
+from standfast.dashboard.reading.rows import job_row
 from standfast.dashboard.reading.shared_looks import all_workers, store_now
 from standfast.dashboard.refusals import NotThereError
 from standfast.dashboard.shapes.words import NothingAsked, WithId
-from standfast.dashboard.shapes.workers import OrderSeen, WorkerSeen, WorkersSeen
+from standfast.dashboard.shapes.workers import OrderSeen, WorkerRow, WorkerSeen, WorkersSeen
 from standfast.incidents.book import list_incidents
 from standfast.phrases import Phrase
 from standfast.store.protocol import JobFilter, Worker, ask_time
@@ -16,6 +18,27 @@ from standfast.supervisor.orders import Order, orders_about
 _MOST_JOBS = 200
 _MOST_PICTURES = 10
 _MOST_ORDERS = 10
+
+
+def worker_row(worker: Worker) -> WorkerRow:
+    """Return a worker."""
+    info, vitals = worker.info, worker.vitals
+    return WorkerRow(
+        id=info.id,
+        supervisor=info.supervisor,
+        host=info.host,
+        pid=info.pid,
+        queues=info.queues,
+        concurrency=info.concurrency,
+        lease=info.lease.total_seconds(),
+        started_at=worker.started_at,
+        beat_age=worker.beat_age.total_seconds(),
+        live=worker.is_live,
+        condemned=worker.condemned,
+        held=worker.held,
+        running=worker.running,
+        vitals=None if vitals is None else msgspec.structs.asdict(vitals),
+    )
 
 
 @reads("workers.list", "/workers")

@@ -1,5 +1,1 @@
 """The embedded store: one SQLite file for jobs, a small one beside it for beats, and a folder for the bell."""
-
-from standfast.store.sqlite.backend import SqliteBackend
-
-__all__ = ["SqliteBackend"]

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from standfast.clock import Clock
 from standfast.core.states import State
-from standfast.durable.shelf import sync_folder
 from standfast.errors import ConfigurationError, SchemaError, StoreError, StoreUnavailableError
-from standfast.store.door import Counts, Progress
+from standfast.store.door import Counts, Progress, sync_folder
 from standfast.store.identity import identity_of
 from standfast.store.sqlite.backend import SqliteBackend
 from standfast.store.sqlite.connect import Files, open_jobs, open_to_look, prepare
