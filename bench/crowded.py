@@ -14,11 +14,10 @@ import msgspec
 
 from furnished import furnish
 from standfast import Standfast
-from standfast.core.job import Claim, Ending, Failure, NewJob, Progress
-from standfast.core.states import Move
-from standfast.core.vitals import Vitals
-from standfast.ids import first_id_at
-from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.model.ids import first_id_at
+from standfast.model.job import Claim, Ending, Failure, NewJob, Progress
+from standfast.model.states import Move
+from standfast.stores.values import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
 
 TASKS = {
     "send_email": ("mail", 40),

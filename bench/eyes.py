@@ -22,10 +22,10 @@ from crowded import COMMON, RARE, Known, Sizes, fill
 from places import PLACES, Place
 from settled import settle
 from standfast import Standfast
+from standfast.admin.bulk_jobs import group_dead
+from standfast.admin.operation import Role, User
 from standfast.dashboard import Dashboard
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.asking import asked_by_fields
-from standfast.dashboard.reading.dead import group_dead
+from standfast.dashboard.transport import asked_by_fields
 from viewers import AIM as VIEWERS_AIM
 from viewers import scope_of, watched
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from standfast import Standfast
-from standfast.core.states import State
+from standfast.model.states import State
 
 BACKLOG = 20_000
 """So many jobs are always waiting, about."""

@@ -8,17 +8,24 @@ from uuid import uuid4
 import msgspec
 
 from standfast import Every, Standfast
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.record import Change, Kind
-from standfast.dashboard.audit.chunk import MOST_ENTRIES, NEWEST, Chunk
-from standfast.dashboard.audit.entry import Entry
-from standfast.figures.pages import HOUR, MINUTE, TEN_MINUTES, Gauges, Level, Page, QueueGauge, to_time, writing
-from standfast.figures.rows import Row
-from standfast.incidents.book import changes_of
-from standfast.locks.errands import take
-from standfast.locks.roll import Bid
+from standfast.admin.audit_trail import MOST_ENTRIES, NEWEST, Chunk, Entry
+from standfast.durable.lockstate import LockRequest, take
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.records import Change, Kind
+from standfast.observe.catalogue import Bound, Catalogue, Parameter, QueueEntry, TaskEntry, publish
+from standfast.observe.figures.counts import Row
+from standfast.observe.figures.rollup import (
+    HOUR,
+    MINUTE,
+    TEN_MINUTES,
+    Gauges,
+    Level,
+    QueueGauge,
+    Rollup,
+    to_time,
+    writing,
+)
+from standfast.observe.incidents import changes_of
 
 INCIDENTS = 100
 CHUNKS = 30
@@ -38,7 +45,7 @@ def furnish(
     _write(app, iter([*changes, *_audit(now), *_figures(tasks, now)]))
     app.call(publish(app.verbs, _catalogue(tasks, now)))
     for number in range(LOCKS):
-        bid = Bid(str(uuid4()), timedelta(hours=5), owner=f"job {running[number % len(running)]}")
+        bid = LockRequest(str(uuid4()), timedelta(hours=5), owner=f"job {running[number % len(running)]}")
         app.call(take(app.verbs, Kind.LOCK, f"customer-{number}", bid))
     return incidents[0].id, _schedules(app)
 
@@ -95,7 +102,7 @@ def _figures(tasks: Mapping[str, str], now: datetime) -> Iterator[Change]:
             )
 
 
-def _page(tasks: Mapping[str, str], level: Level, start: int) -> Page:
+def _page(tasks: Mapping[str, str], level: Level, start: int) -> Rollup:
     many = level.seconds * (2 + start // level.seconds % 5)
     rows = tuple(
         Row(queue, task, many, many // 50, many // 200, 0, 0, many * 20_000, (5, many // 2, many // 2), (0, many))
@@ -103,7 +110,7 @@ def _page(tasks: Mapping[str, str], level: Level, start: int) -> Page:
     )
     gauges = Gauges(10, 40, tuple(QueueGauge(queue, 20, 0.5) for queue in sorted(set(tasks.values()))))
     of = tuple(range(start, start + level.seconds, 600 if level is HOUR else 60)) if level is not MINUTE else ()
-    return Page(rows, gauges, of=of)
+    return Rollup(rows, gauges, of=of)
 
 
 def _catalogue(tasks: Mapping[str, str], now: datetime) -> Catalogue:

@@ -54,8 +54,8 @@ DISCIPLINES = (
     Discipline("enqueue, one by one", _nothing, lambda count: _ours("one_by_one", count), "ours"),
     Discipline("enqueue_many", _nothing, lambda count: _ours("in_bulk", count), "ours"),
     # Not in the supervisor, which looks ten times a second whether nothing is left.
-    Discipline("drain", _fill, lambda _: _drain(), "standfast.child"),
-    Discipline("with metrics", _fill, lambda _: [*_drain(), "--metrics", "0"], "standfast.child"),
+    Discipline("drain", _fill, lambda _: _drain(), "standfast.hosts.child"),
+    Discipline("with metrics", _fill, lambda _: [*_drain(), "--metrics", "0"], "standfast.hosts.child"),
 )
 
 

@@ -19,8 +19,8 @@ from game import counted
 from game.counted.journal import Call, read_calls
 from places import HERE, Place
 from standfast import Standfast
+from standfast.admin.operation import Role, User
 from standfast.dashboard import Dashboard
-from standfast.dashboard.access.user import Role, User
 
 AIM = 2.0
 """Per cent of the store's time that viewers may add, at most."""

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from standfast import Job, JobHandle, State
-from standfast.store.protocol import JobFilter
+from standfast.stores.values import JobFilter
 
 EXAMPLES = Path(__file__).resolve().parent
 STANDFAST = Path(sys.executable).with_name("standfast")

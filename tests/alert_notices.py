@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from standfast.core.alert import Alert, AlertState, Check, Example, Notice, NoticeKind, Severity
+from standfast.model.alerts import Alert, AlertState, Check, Example, Notice, NoticeKind, Severity
 
 AT = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 JOB = "0199a1b2-0000-7000-8000-00000000000a"

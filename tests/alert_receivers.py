@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
-from standfast.alerts import verify_signature
+from standfast.observe.alerts import verify_signature
 
 # -- over HTTP -------------------------------------------------------------------------------------------------
 

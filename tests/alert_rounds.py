@@ -4,18 +4,16 @@ from datetime import timedelta
 from typing import Any
 
 from conformance import Harness
-from standfast.alerts.board import alert_history, read_board
-from standfast.alerts.channel import CommandChannel
-from standfast.alerts.defaults import with_defaults
-from standfast.alerts.delivery import QUEUE, delivery_jobs
-from standfast.alerts.keeper import Keeper, Made
-from standfast.alerts.scout import Here
-from standfast.alerts.standing import Board
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check, Notice
-from standfast.core.job import Job
-from standfast.store.errand import Errand, run_errand
-from standfast.store.protocol import JobFilter
+from standfast.model.alerts import AlertRule, Check, Notice
+from standfast.model.job import Job
+from standfast.observe.alerts.alert_rules import AlertSettings, with_defaults
+from standfast.observe.alerts.board import Board
+from standfast.observe.alerts.board_changes import alert_history, read_board
+from standfast.observe.alerts.channel import CommandChannel
+from standfast.observe.alerts.delivery import QUEUE, delivery_jobs
+from standfast.observe.alerts.monitor import LocalView, Monitor, RoundResult
+from standfast.stores.values import JobFilter
+from standfast.stores.verb import Procedure, run_procedure
 
 EVERYTHING = frozenset(Check)
 OPS = CommandChannel(name="ops", command=("true",))
@@ -27,26 +25,26 @@ class Stage:
     def __init__(self, harness: Harness, *rules: AlertRule, **watching: Any) -> None:
         self.harness = harness
         self.began_at = harness.clock.now() - timedelta(seconds=1)
-        self.watching = Watching(rules=with_defaults(rules), channels=(OPS,), **watching)
+        self.watching = AlertSettings(rules=with_defaults(rules), channels=(OPS,), **watching)
         self.keeper = self.another()
         self.here: dict[str, Any] = {}
 
-    def another(self, **how: Any) -> Keeper:
+    def another(self, **how: Any) -> Monitor:
         """Return another one who makes rounds."""
-        return Keeper(
+        return Monitor(
             self.watching,
             deliveries=lambda notice, channels: delivery_jobs(notice, [each.name for each in channels]),
             **how,
         )
 
-    def run(self, errand: Errand[Any]) -> Any:
+    def run(self, errand: Procedure[Any]) -> Any:
         """Run an errand."""
-        return run_errand(self.harness.backend.run, errand)
+        return run_procedure(self.harness.backend.run, errand)
 
-    def round(self, keeper: Keeper | None = None) -> Made:
+    def round(self, keeper: Monitor | None = None) -> RoundResult:
         """Make a round that looks at everything."""
-        here = Here(self.began_at, **self.here)
-        made: Made = self.run((keeper or self.keeper).round(self.harness.verbs, EVERYTHING, here))
+        here = LocalView(self.began_at, **self.here)
+        made: RoundResult = self.run((keeper or self.keeper).round(self.harness.verbs, EVERYTHING, here))
         return made
 
     def board(self) -> Board:

@@ -7,15 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from dashboard_stage import Stage
-from standfast.alerts.board import change_board
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.alerts.notices import filing
-from standfast.alerts.standing import Published
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue
-from standfast.core.alert import Alert, AlertState, Check, Example, Notice, NoticeKind, Severity
-from standfast.core.objective import Objective
-from standfast.store.errand import Errand
+from standfast.model.alerts import Alert, AlertState, Check, Example, Notice, NoticeKind, Objective, Severity
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES
+from standfast.observe.alerts.board import Published
+from standfast.observe.alerts.board_changes import change_board, filing
+from standfast.observe.catalogue import Catalogue, publish
+from standfast.stores.verb import Procedure
 
 MAILS = Objective(name="mails", task="send_email", target=0.9)
 
@@ -45,7 +42,7 @@ def put(stage: Stage, *alerts: Alert) -> None:
 
 def put_board(stage: Stage, **changed: Any) -> None:
     """Change what is on the board."""
-    stage.do(Errand(change_board(stage.verbs, lambda board: (replace(board, **changed), None))))
+    stage.do(Procedure(change_board(stage.verbs, lambda board: (replace(board, **changed), None))))
 
 
 def tell(stage: Stage, number: int) -> None:

@@ -6,18 +6,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from standfast.core.job import Ending, Failure, Job, NewJob, Progress
-from standfast.core.states import Move
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.desk import Desk, Office
-from standfast.dashboard.operations import BY_NAME
-from standfast.dashboard.shared import Shared
-from standfast.ids import new_job_id
+from standfast.admin.executor import Admin, AnswerCache, OperationContext
+from standfast.admin.operation import Role, User
+from standfast.admin.registry import BY_NAME
+from standfast.model.ids import new_job_id
+from standfast.model.job import Ending, Failure, Job, NewJob, Progress
+from standfast.model.states import Move
 from standfast.settings import read_settings
-from standfast.store.backend import Backend
-from standfast.store.errand import Errand, run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.stores.backend import Backend
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.stores.verb import Procedure, run_procedure
 from standfast.testing import FakeClock
 
 WORKER = "a1b2c3d4e5f60718"
@@ -34,11 +33,11 @@ class Stage:
         self.backend: Backend = opener(self.clock)
         loaded = read_settings({"url": "memory://"}, environment={})
         self.settings, self.settings_from = loaded.settings, loaded.where
-        self.office = Office(self, read_only, Shared(fresh=-1.0))
+        self.office = Admin(self, read_only, AnswerCache(fresh=-1.0))
         self._runner = asyncio.Runner()
         self._calls = 0
 
-    def desk(self, role: Role = Role.ADMIN, name: str = "ada") -> Desk:
+    def desk(self, role: Role = Role.ADMIN, name: str = "ada") -> OperationContext:
         """Return a desk of somebody with this role."""
         return self.office.desk(User(name, role), "api")
 
@@ -58,7 +57,7 @@ class Stage:
 
     def do(self, what: Any) -> Any:
         """Run a verb or an errand."""
-        return run_errand(self.backend.run, what) if isinstance(what, Errand) else self.backend.run(what)
+        return run_procedure(self.backend.run, what) if isinstance(what, Procedure) else self.backend.run(what)
 
     @property
     def verbs(self) -> Any:

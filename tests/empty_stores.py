@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from redis import Redis
 
-from standfast.clock import Clock
-from standfast.store.backend import Backend
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.clock import Clock
+from standfast.stores.backend import Backend
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.sqlite.store import SqliteBackend
 
 Opener = Callable[[pytest.FixtureRequest, Path, Clock], Backend]
 
@@ -74,7 +74,7 @@ def _emptied(request: pytest.FixtureRequest, url: str) -> str:
 
 
 def _postgres(url: str, clock: Clock | None) -> Backend:
-    from standfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
+    from standfast.stores.postgres.store import PostgresBackend  # noqa: PLC0415 - most tests need no such store
 
     return PostgresBackend(url, clock=clock)
 
@@ -84,7 +84,7 @@ def _heir(url: str, clock: Clock) -> Backend:
 
     All that it knows of jobs and of the server is its own.
     """
-    from standfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
+    from standfast.stores.postgres.store import PostgresBackend  # noqa: PLC0415 - most tests need no such store
 
     class Heir(PostgresBackend):
         def close(self) -> None:
@@ -105,6 +105,6 @@ _idle: dict[str, deque[Any]] = {}
 
 
 def _redis(url: str, clock: Clock) -> Backend:
-    from standfast.store.redis.backend import RedisBackend  # noqa: PLC0415 - most tests need no such store
+    from standfast.stores.redis.store import RedisBackend  # noqa: PLC0415 - most tests need no such store
 
     return RedisBackend(url, clock=clock)

@@ -5,17 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from standfast.core.job import Claim, ClaimRef, Ending, Verdict
-from standfast.core.record import Kind
-from standfast.core.states import Move
-from standfast.figures.counting import Tally
-from standfast.figures.folding import Folded, fold_due
-from standfast.figures.pages import read_page
-from standfast.figures.publishing import Publisher
-from standfast.figures.reading import read_figures
-from standfast.figures.series import Figures, Series
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
+from standfast.model.job import Claim, ClaimRef, Ending, Verdict
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.figures.counts import Tally
+from standfast.observe.figures.publisher import Publisher
+from standfast.observe.figures.rollup import Folded, fold_due, read_rollup
+from standfast.observe.figures.series import Figures, Series, read_figures
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import run_procedure
 from standfast.testing import FakeClock
 
 HOUR = timedelta(hours=1)
@@ -76,15 +74,15 @@ class Stage:
 
     def fold(self) -> Folded:
         """Fold all that is due."""
-        folded = run_errand(self.backend.run, fold_due(self.verbs))
+        folded = run_procedure(self.backend.run, fold_due(self.verbs))
         while folded.more:
-            folded = run_errand(self.backend.run, fold_due(self.verbs))
+            folded = run_procedure(self.backend.run, fold_due(self.verbs))
         return folded
 
     def read(self, span: timedelta = HOUR, **how) -> Series:
-        return run_errand(self.backend.run, read_figures(self.verbs, self.clock.now() - span, **how))
+        return run_procedure(self.backend.run, read_figures(self.verbs, self.clock.now() - span, **how))
 
     def records(self, kind: Kind = Kind.FIGURES) -> Counter[str]:
         """Return how many records there are of each length that tell of jobs."""
         records = self.backend.run(self.verbs.records(kind))
-        return Counter(record.name.partition(".")[0] for record in records if read_page(record).rows)
+        return Counter(record.name.partition(".")[0] for record in records if read_rollup(record).rows)

@@ -32,9 +32,9 @@ sys.path[:0] = [str(HERE), str(HERE / "acceptance")]
 from browser import open_browser  # noqa: E402 - found by the line before
 
 from figures_stage import Stage  # noqa: E402 - likewise
-from standfast.core.states import Move  # noqa: E402 - likewise
+from standfast.model.states import Move  # noqa: E402 - likewise
 from standfast.settings import read_settings  # noqa: E402 - likewise
-from standfast.store.open import open_backend  # noqa: E402 - likewise
+from standfast.stores.url import open_backend  # noqa: E402 - likewise
 from standfast.testing import FakeClock  # noqa: E402 - likewise
 
 PICTURES = ROOT / "docs" / "images" / "dashboard"

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from standfast.core.job import ClaimRef
-from standfast.core.record import Change, Fire, Kind
-from standfast.core.states import State
-from standfast.schedule import due, errands
-from standfast.schedule.plan import Schedule, Template
-from standfast.schedule.schedules import Schedules
-from standfast.store.errand import Errand, run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.job import ClaimRef
+from standfast.model.records import Change, Fire, Kind
+from standfast.model.states import State
+from standfast.schedules import fires as due
+from standfast.schedules import fires as errands
+from standfast.schedules.operations import Schedules
+from standfast.schedules.schedule import Schedule, Template
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.stores.verb import Procedure, run_procedure
 from standfast.testing.clock import FakeClock
 
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
@@ -34,8 +35,8 @@ class Stage:
         if rule is not None:
             self.create(NAME, rule)
 
-    def call(self, errand: Errand):
-        return run_errand(self.backend.run, errand)
+    def call(self, errand: Procedure):
+        return run_procedure(self.backend.run, errand)
 
     def create(self, name: str, rule) -> None:
         self.call(errands.create(self.verbs, name, rule, JOB, self.ahead))

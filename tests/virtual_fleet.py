@@ -10,12 +10,12 @@ import msgspec
 from simulator.fleet import KILLED, Tree
 from simulator.loop import VirtualLoop
 from simulator.world import EPOCH, Weather, World
-from standfast.core.crash import Death
-from standfast.core.job import ClaimRef, NewJob
-from standfast.core.states import CLAIMED
+from standfast.model.crash import Death
+from standfast.model.job import ClaimRef, NewJob
+from standfast.model.states import CLAIMED
 from standfast.settings import Settings
-from standfast.store.memory.store import MemoryStore
-from standfast.store.verb import Verb
+from standfast.stores.memory.store import MemoryStore
+from standfast.stores.verb import Verb
 
 T = TypeVar("T")
 

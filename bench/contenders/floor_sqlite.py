@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from measured import FOLDER, TALLY
 
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
 
 INSERT_BATCH = 1000
 CLAIM_BATCH = 500

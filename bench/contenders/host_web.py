@@ -16,8 +16,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from standfast import Standfast
-from standfast.gates.adaptive import TURN
-from standfast.host.asgi import lifespan
+from standfast.hosts.asgi import lifespan
+from standfast.schedules.adaptive import TURN
 
 MODE = os.environ["BENCH_MODE"]
 AT_ONCE = 8

@@ -16,12 +16,10 @@ from game.report.words import NOT_COMPARABLE, machine_words, standing_words, tit
 from game.result import Figures, Report
 from game.timetable import Mode, leaving
 from game.tournament import ALL, run_tournament
-from standfast.child.loading import load_module
-from standfast.cli.connection import check_given_url, debug_option
-from standfast.cli.failures import DEBUG, ExitCode, told_to_people
-from standfast.cli.options import examples
-from standfast.cli.output import Column, number, say, say_heading, say_json, say_table
-from standfast.cli.progress import span_progress
+from standfast.cli.connection import check_given_url, debug_option, examples
+from standfast.cli.exit_codes import DEBUG, ExitCode, report_failures
+from standfast.cli.output import Column, number, say, say_heading, say_json, say_table, span_progress
+from standfast.hosts.loader import load_module
 
 BOUND_MISSED = 4
 """The exit code where all rules were kept, and a bound on a score was not."""
@@ -73,12 +71,12 @@ class _InOneLine(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Read the options."""
-        with told_to_people({DEBUG: "--debug" in args}):
+        with report_failures({DEBUG: "--debug" in args}):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Play."""
-        with told_to_people(ctx.meta):
+        with report_failures(ctx.meta):
             return super().invoke(ctx)
 
 

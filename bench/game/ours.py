@@ -11,13 +11,13 @@ from game.counted.address import CountedUrl
 from game.evidence import Held, Played
 from game.handler import TASK, run_job
 from game.place import Place
-from standfast.codec import Arguments
-from standfast.core.job import Attempt, Job, NewJob
-from standfast.core.states import State
-from standfast.ids import new_job_id
+from standfast.model.arguments import Arguments
+from standfast.model.ids import new_job_id
+from standfast.model.job import Attempt, Job, NewJob
+from standfast.model.states import State
 from standfast.settings import read_settings
-from standfast.store.open import absolute_url, check_url, open_backend
-from standfast.store.protocol import JobFilter
+from standfast.stores.url import absolute_url, check_url, open_backend
+from standfast.stores.values import JobFilter
 
 JOBS_PER_CALL = 500
 

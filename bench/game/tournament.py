@@ -21,7 +21,7 @@ from game.reference.contender import Reference
 from game.reference.strategies import STRATEGIES
 from game.result import OURS, Report, make_figures, seconds_of
 from game.timetable import Mode
-from standfast.store.open import public_name
+from standfast.stores.url import public_name
 
 ALL = (OURS, *STRATEGIES)
 """Every strategy, in the order in which they play."""

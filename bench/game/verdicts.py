@@ -6,7 +6,7 @@ from game.judging import Judgement
 from game.rules import LIST_PRICE, PREPARE
 from game.scoring import Cost, Delays
 from game.timetable import Mode
-from standfast.words import counted
+from standfast.model.display import counted
 
 MOST_EFFICIENT = 90.0
 """Milliseconds: the floor is 83."""

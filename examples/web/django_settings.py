@@ -4,7 +4,7 @@ import os
 
 from django.core.management.utils import get_random_secret_key
 
-INSTALLED_APPS = ["standfast.host.django"]
+INSTALLED_APPS = ["standfast.hosts.django"]
 STANDFAST = {"APP": "jobs:app", "EMBEDDED": True}  # this one line runs the jobs here
 
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]

@@ -24,8 +24,8 @@ from jobs import app, monthly_report, shown
 
 from standfast import JobNotFoundError
 from standfast.dashboard import Dashboard
-from standfast.host.django.dashboard import urls as dashboard_urls
-from standfast.host.django.health import health_urls
+from standfast.hosts.django.dashboard import urls as dashboard_urls
+from standfast.hosts.django.health import health_urls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_settings")
 PAGE = Path(__file__).with_name("page")

@@ -18,8 +18,8 @@ from jobs import app, monthly_report, shown
 
 from standfast import JobNotFoundError
 from standfast.dashboard import Dashboard
-from standfast.health import Health
-from standfast.host.asgi import lifespan
+from standfast.hosts.asgi import lifespan
+from standfast.observe.health.endpoints import Health
 
 web = FastAPI(title="Shop", lifespan=lifespan(app))  # this one line runs the jobs here
 

@@ -17,8 +17,8 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from standfast import JobNotFoundError
 from standfast.dashboard import Dashboard
-from standfast.health import Health
-from standfast.host.wsgi import bind
+from standfast.hosts.wsgi import bind
+from standfast.observe.health.endpoints import Health
 
 web = Flask("shop", static_folder=Path(__file__).with_name("page"), static_url_path="")
 bind(web, app)  # this one line runs the jobs here

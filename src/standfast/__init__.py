@@ -17,36 +17,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from standfast.alerts.channel import AppriseChannel as AppriseChannel
-    from standfast.alerts.channel import CommandChannel as CommandChannel
-    from standfast.alerts.channel import DeadMan as DeadMan
-    from standfast.alerts.channel import WebhookChannel as WebhookChannel
     from standfast.app import Standfast as Standfast
-    from standfast.background.handle import Background as Background
-    from standfast.background.handle import BackgroundState as BackgroundState
-    from standfast.codec.secrets import Secret as Secret
     from standfast.context import Context as Context
+    from standfast.context import Life as Life
     from standfast.context import current_context as current_context
-    from standfast.core.alert import AlertRule as AlertRule
-    from standfast.core.alert import Check as Check
-    from standfast.core.alert import Severity as Severity
-    from standfast.core.backoff import Constant as Constant
-    from standfast.core.backoff import Custom as Custom
-    from standfast.core.backoff import Exponential as Exponential
-    from standfast.core.backoff import Linear as Linear
-    from standfast.core.interruption import Interrupted as Interrupted
-    from standfast.core.job import Cancellation as Cancellation
-    from standfast.core.job import Job as Job
-    from standfast.core.job import Progress as Progress
-    from standfast.core.outcome import Cancel as Cancel
-    from standfast.core.outcome import Discard as Discard
-    from standfast.core.outcome import Fail as Fail
-    from standfast.core.outcome import Retry as Retry
-    from standfast.core.outcome import Snooze as Snooze
-    from standfast.core.outcome import Success as Success
-    from standfast.core.retries import Retries as Retries
-    from standfast.core.states import State as State
     from standfast.durable.files import SavedFile as SavedFile
+    from standfast.durable.lock import Lock as Lock
     from standfast.errors import ArgumentsError as ArgumentsError
     from standfast.errors import BackgroundCancelledError as BackgroundCancelledError
     from standfast.errors import BackgroundClosedError as BackgroundClosedError
@@ -77,32 +53,55 @@ if TYPE_CHECKING:
     from standfast.errors import StoreUnavailableError as StoreUnavailableError
     from standfast.errors import WaitTimeoutError as WaitTimeoutError
     from standfast.handle import JobHandle as JobHandle
-    from standfast.ids import new_job_id as new_job_id
-    from standfast.life import Life as Life
-    from standfast.locks.lock import Lock as Lock
-    from standfast.schedule.at import At as At
-    from standfast.schedule.calendar import Calendar as Calendar
-    from standfast.schedule.cron import Cron as Cron
-    from standfast.schedule.every import Every as Every
-    from standfast.schedule.union import AnyOf as AnyOf
-    from standfast.schedule.window import Window as Window
+    from standfast.hosts.background.work import Background as Background
+    from standfast.hosts.background.work import BackgroundState as BackgroundState
+    from standfast.model.alerts import AlertRule as AlertRule
+    from standfast.model.alerts import Check as Check
+    from standfast.model.alerts import Severity as Severity
+    from standfast.model.backoff import Constant as Constant
+    from standfast.model.backoff import Custom as Custom
+    from standfast.model.backoff import Exponential as Exponential
+    from standfast.model.backoff import Linear as Linear
+    from standfast.model.backoff import Retries as Retries
+    from standfast.model.ids import new_job_id as new_job_id
+    from standfast.model.job import Cancellation as Cancellation
+    from standfast.model.job import Job as Job
+    from standfast.model.job import Progress as Progress
+    from standfast.model.outcomes import Cancel as Cancel
+    from standfast.model.outcomes import Discard as Discard
+    from standfast.model.outcomes import Fail as Fail
+    from standfast.model.outcomes import Interrupted as Interrupted
+    from standfast.model.outcomes import Retry as Retry
+    from standfast.model.outcomes import Snooze as Snooze
+    from standfast.model.outcomes import Success as Success
+    from standfast.model.secrets import Secret as Secret
+    from standfast.model.states import State as State
+    from standfast.observe.alerts.channel import AppriseChannel as AppriseChannel
+    from standfast.observe.alerts.channel import CommandChannel as CommandChannel
+    from standfast.observe.alerts.channel import DeadMan as DeadMan
+    from standfast.observe.alerts.channel import WebhookChannel as WebhookChannel
+    from standfast.schedules.calendar import Calendar as Calendar
+    from standfast.schedules.rules import AnyOf as AnyOf
+    from standfast.schedules.rules import At as At
+    from standfast.schedules.rules import Cron as Cron
+    from standfast.schedules.rules import Every as Every
+    from standfast.schedules.windows import Window as Window
     from standfast.task import Task as Task
+
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "standfast.alerts.channel": ("AppriseChannel", "CommandChannel", "DeadMan", "WebhookChannel"),
+    "standfast.observe.alerts.channel": ("AppriseChannel", "CommandChannel", "DeadMan", "WebhookChannel"),
     "standfast.app": ("Standfast",),
-    "standfast.background.handle": ("Background", "BackgroundState"),
-    "standfast.codec.secrets": ("Secret",),
-    "standfast.context": ("Context", "current_context"),
-    "standfast.core.interruption": ("Interrupted",),
-    "standfast.core.alert": ("AlertRule", "Check", "Severity"),
-    "standfast.core.backoff": ("Constant", "Custom", "Exponential", "Linear"),
-    "standfast.core.job": ("Cancellation", "Job", "Progress"),
-    "standfast.core.outcome": ("Cancel", "Discard", "Fail", "Retry", "Snooze", "Success"),
-    "standfast.core.retries": ("Retries",),
-    "standfast.core.states": ("State",),
+    "standfast.hosts.background.work": ("Background", "BackgroundState"),
+    "standfast.model.secrets": ("Secret",),
+    "standfast.context": ("Context", "Life", "current_context"),
+    "standfast.model.outcomes": ("Cancel", "Discard", "Fail", "Interrupted", "Retry", "Snooze", "Success"),
+    "standfast.model.alerts": ("AlertRule", "Check", "Severity"),
+    "standfast.model.backoff": ("Constant", "Custom", "Exponential", "Linear", "Retries"),
+    "standfast.model.job": ("Cancellation", "Job", "Progress"),
+    "standfast.model.states": ("State",),
     "standfast.durable.files": ("SavedFile",),
     "standfast.errors": (
         "ArgumentsError",
@@ -136,15 +135,11 @@ _HOMES = {
         "WaitTimeoutError",
     ),
     "standfast.handle": ("JobHandle",),
-    "standfast.ids": ("new_job_id",),
-    "standfast.life": ("Life",),
-    "standfast.locks.lock": ("Lock",),
-    "standfast.schedule.calendar": ("Calendar",),
-    "standfast.schedule.union": ("AnyOf",),
-    "standfast.schedule.at": ("At",),
-    "standfast.schedule.cron": ("Cron",),
-    "standfast.schedule.every": ("Every",),
-    "standfast.schedule.window": ("Window",),
+    "standfast.model.ids": ("new_job_id",),
+    "standfast.durable.lock": ("Lock",),
+    "standfast.schedules.calendar": ("Calendar",),
+    "standfast.schedules.rules": ("AnyOf", "At", "Cron", "Every"),
+    "standfast.schedules.windows": ("Window",),
     "standfast.task": ("Task",),
 }
 """Where the names that people import from here are defined."""
@@ -160,7 +155,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = getattr(import_module(home), name)
         return globals()[name]
     is_module = find_spec(f"standfast.{name}") is not None  # `from standfast import a_module` asks
-    if not is_module and (way := import_module("standfast.spelling").OTHER_IMPORTS.get(name)):
+    if not is_module and (way := import_module("standfast.model.suggestions").OTHER_IMPORTS.get(name)):
         raise ImportError(f"cannot import name {name!r} from 'standfast'; {way}", name=__name__)
     raise AttributeError(f"module 'standfast' has no attribute '{name}'", name=name)
 

@@ -6,7 +6,7 @@ what it declares about trouble is in watched.py, about limits and windows in gov
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,43 +16,234 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from standfast.alerts.declaring import DeclaredWatching
-from standfast.background.handle import Background
-from standfast.background.launcher import Launcher
-from standfast.background.works import Works
-from standfast.clock import Clock, SystemClock
-from standfast.decorator import Beside, DeclaredAt, TaskDecorator, declare_own, refuse_alike
-from standfast.durable.shelf import Shelf
+from standfast.context import Lifespan, Middleware, check_lifespan, check_middleware
+from standfast.durable.files import FileStore, shelf_of
+from standfast.durable.lockkeeper import Deputy, LockKeepers
 from standfast.errors import ConfigurationError
 from standfast.events import Events
-from standfast.governed import Governed
-from standfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
-from standfast.locks.keeper import Deputy, Keepers
-from standfast.opening import OPENING, made_by_an_import, refuse_in_test, warn_of_enqueue_at_import
-from standfast.policy import Policy, Seconds
-from standfast.reach import Reach
-from standfast.schedule.closing import About, declare_hours
-from standfast.schedule.declaring import Declaration
-from standfast.schedule.rules import AnyRule
-from standfast.schedule.schedules import Schedules, declare
+from standfast.handle import Reach
+from standfast.hosts.background.group import BackgroundGroup
+from standfast.hosts.background.launcher import Launcher
+from standfast.hosts.background.work import Background
+from standfast.model.alerts import AlertRule, Objective
+from standfast.model.clock import Clock, SystemClock
+from standfast.model.configuration import Settings
+from standfast.model.policy import Policy
+from standfast.model.suggestions import closest_name, options_of, with_migration_hints
+from standfast.model.tracing import Tracing
+from standfast.model.validation import Seconds, as_seconds, queue_problems, refuse_any
+from standfast.observe.alerts.alert_rules import AlertSettings
+from standfast.observe.alerts.alert_settings import AlertDeclarations
+from standfast.observe.alerts.channel import Channel, DeadMan
+from standfast.observe.traces import open_tracing
+from standfast.schedules.adaptive import TURN, Adaptive
+from standfast.schedules.closed_hours import (
+    About,
+    ClosedHours,
+    RecycleRules,
+    Windows,
+    declare_hours,
+    declare_recycling,
+)
+from standfast.schedules.declarations import Declaration
+from standfast.schedules.limits import DeclaredLimits, Gate, Limits, Peaks
+from standfast.schedules.operations import Schedules, declare
+from standfast.schedules.rules import AnyRule
+from standfast.schedules.windows import Window
 from standfast.settings import URL_VARIABLE, read_settings
-from standfast.spelling import nearest, options_of, without
-from standfast.store.backend import Backend
-from standfast.store.errand import Errand, arun_errand, run_errand
-from standfast.store.files import shelf_of
-from standfast.store.identity import know_identity
-from standfast.store.open import check_url, open_backend, public_name
-from standfast.store.protocol import Store
-from standfast.store.verb import Verb
-from standfast.task import BoundTask, Task, declare_task
-from standfast.tracing.opening import open_tracing
-from standfast.tracing.port import Tracing
-from standfast.waiter import Waiter
-from standfast.watched import Watched
+from standfast.stores.backend import Backend, know_identity
+from standfast.stores.contract import Store
+from standfast.stores.url import (
+    OPEN_LOCK,
+    check_url,
+    made_by_an_import,
+    open_backend,
+    public_name,
+    refuse_in_test,
+    warn_of_enqueue_at_import,
+)
+from standfast.stores.verb import Procedure, Verb, arun_procedure, run_procedure
+from standfast.stores.waiter import Waiter
+from standfast.task import (
+    BoundTask,
+    DeclaredAt,
+    Task,
+    TaskDecorator,
+    TaskExtras,
+    declare_own,
+    declare_task,
+    refuse_alike,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import TracerProvider
+
+
+# What an app declares about how much runs at a time, when nothing starts, and when processes are replaced.
+#
+# A part of the app.
+
+
+class Governed:
+    """The windows, limits and recycling of an app."""
+
+    def __init__(self) -> None:
+        self._windows: dict[tuple[About, str], ClosedHours] = {}
+        self._queues: set[str] = set()
+        self._limits = DeclaredLimits()
+        self._recycle: RecycleRules | None = None
+
+    @property
+    def windows(self) -> Sequence[ClosedHours]:
+        """The windows declared so far, of queues and of tasks; the workers of this app keep to them."""
+        return tuple(self._windows.values())
+
+    @options_of("app.queue")
+    def queue(
+        self,
+        name: str,
+        *,
+        window: Windows | None = None,
+        concurrency: int | None = None,
+        peak: Peaks | None = None,
+    ) -> None:
+        """Declare that no job of a queue starts inside a window, and how many run at a time in one process.
+
+        Running jobs are asked to finish before a window begins, and what had to wait starts when it has ended.
+        While `concurrency` of its jobs run, or in a `peak` fewer, none is claimed here: other processes may.
+        """
+        refuse_any(queue_problems(name))
+        if name in self._queues:
+            raise ConfigurationError(
+                f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
+            )
+        if window is None and concurrency is None and peak is None:
+            raise ConfigurationError(
+                f"app.queue({name!r}) says nothing; say how many of its jobs run at a time, as in concurrency=2, or"
+                ' when none starts, as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
+            )
+        hours = None if window is None else declare_hours(About.QUEUE, name, window)
+        self._limits.queue(name, concurrency, peak)
+        self._queues.add(name)
+        if hours is not None:
+            self._windows[hours.about, hours.name] = hours
+
+    @property
+    def limits(self) -> Limits:
+        """How many jobs may run at a time in one process, as far as that is declared."""
+        return self._limits.all
+
+    @options_of("app.gate")
+    def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:
+        """Declare a gate: of all tasks that go through it, so many jobs run at a time in one process.
+
+        In a `peak` fewer: `peak={Window("09:00", "18:00"): 1}`. Declare it before its tasks, which name it:
+        `@app.task(gate="disk")`.
+        """
+        return self._limits.gate(name, limit, peak)
+
+    def peak(self, peak: Peaks) -> None:
+        """Declare how many jobs a worker process runs at a time in its peak hours, instead of its `concurrency`."""
+        self._limits.peak(peak)
+
+    @options_of("app.adaptive")
+    def adaptive(
+        self,
+        *,
+        lag: Seconds | None = 0.05,
+        latency: Seconds | None = None,
+        lowest: int = 1,
+        turn: Seconds | None = TURN,
+    ) -> Adaptive:
+        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
+
+        The limits are seconds. What is returned is told of both: see `standfast.schedules.adaptive.Adaptive`.
+        """
+        return self._limits.adapt(Adaptive(lag, latency, lowest, turn))
+
+    @property
+    def recycle_rules(self) -> RecycleRules:
+        """When worker processes are replaced, and when not, as far as that is declared."""
+        return self._recycle or RecycleRules()
+
+    @options_of("app.recycle")
+    def recycle(self, *, at: AnyRule | None = None, never: Windows = ()) -> None:
+        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window.
+
+        Each by another that works before it leaves: see also the settings `recycle_age`, `recycle_jobs` and
+        `recycle_memory`.
+        """
+        if self._recycle is not None:
+            raise ConfigurationError("app.recycle is called twice; call it once, with all that it is to say")
+        self._recycle = declare_recycling(at, never)
+
+
+# What an app declares so that people hear of trouble: alerts and objectives. A part of the app.
+
+
+class Watched:
+    """The alerts and objectives of an app."""
+
+    settings: Settings
+    _watching: AlertDeclarations
+    _tasks: dict[str, Task[..., Any]]
+
+    @options_of("app.alerts")
+    def alerts(
+        self,
+        *,
+        rules: Sequence[AlertRule] = (),
+        channels: Sequence[Channel] = (),
+        quiet_hours: Sequence[Window] = (),
+        dead_man: DeadMan | None = None,
+        dashboard_url: str | None = None,
+        enabled: bool = True,
+    ) -> None:
+        """Declare who is told of trouble, and of what beside the rules that count from the start.
+
+        A rule that has the name of another takes its place. In `quiet_hours` only what is critical is told; the
+        rest when they are over. `dead_man` is pinged while all is well. `dashboard_url` is where those who are told
+        find the dashboard.
+        """
+        self._watching.alerts(rules, channels, quiet_hours, dead_man, dashboard_url=dashboard_url, enabled=enabled)
+
+    @options_of("app.objective")
+    def objective(
+        self,
+        name: str,
+        *,
+        target: float,
+        task: str | None = None,
+        queue: str | None = None,
+        start_within: Seconds | None = None,
+        over: int = 28,
+    ) -> None:
+        """Declare what share of the jobs of a task or queue succeeds, or with `start_within` starts in time."""
+        within = None if start_within is None else as_seconds(start_within)
+        self._watching.objective(
+            Objective(name=name, target=target, task=task, queue=queue, start_within=within, over=over)
+        )
+
+    def need_channel(self, channel: str, what: str) -> None:
+        """Take that `what` goes through a channel, which app.alerts or the settings file is to declare."""
+        self._watching.need_channel(channel, what)
+
+    def watching_through(self, channels: Collection[str]) -> AlertSettings:
+        """Return what it takes to send through some channels, those of the settings file too, and nothing more."""
+        return self._watching.through(channels)
+
+    @property
+    def watching(self) -> AlertSettings:
+        """What is watched and who is told, with what the settings file says."""
+        timeouts = {name: task.policy.timeout for name, task in self._tasks.items()}
+        return replace(
+            self._watching.all,
+            timeouts=timeouts,
+            keep_dead=self.settings.keep_dead,
+            keep_dead_for=self.settings.keep_dead_for,
+        )
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,18 +274,18 @@ class _Tasks(dict[str, Task[..., Any]]):
     """Tasks by name: for one that is not there, the error has the name that was meant."""
 
     def __missing__(self, name: str) -> NoReturn:
-        meant = nearest(str(name), self)
+        meant = closest_name(str(name), self)
         way = "import the module that declares it" if meant is None else f"did you mean {meant!r}?"
         raise KeyError(f"no task is named {name!r}; {way}")
 
 
-@without(_ELSEWHERE)
+@with_migration_hints(_ELSEWHERE)
 class Standfast(Reach, Watched, Governed):
     """An app: its tasks and the store that their jobs live in.
 
     `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
-    `standfast.settings.Settings`. What is given here goes before the settings file, and STANDFAST_URL and its like
-    go before it; `settings_from` tells where each came from. Nothing is opened until it is needed;
+    `standfast.model.configuration.Settings`. What is given here goes before the settings file, and STANDFAST_URL and
+    its like go before it; `settings_from` tells where each came from. Nothing is opened until it is needed;
     as a context manager the app closes what it opened.
     """
 
@@ -176,7 +367,7 @@ class Standfast(Reach, Watched, Governed):
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings
         self.settings_from = loaded.where
-        self._watching = DeclaredWatching(loaded.sections)
+        self._watching = AlertDeclarations(loaded.sections)
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
         self._tasks = _Tasks()
@@ -189,12 +380,12 @@ class Standfast(Reach, Watched, Governed):
         self._backend: Backend | None = None
         self._inside: Callable[[Backend], Backend] = lambda backend: backend
         self._waiter: Waiter | None = None
-        self._keepers: Keepers | None = None
+        self._keepers: LockKeepers | None = None
         self.deputy: Deputy | None = None
         """Who keeps the locks of this process for it: in a worker, its supervisor."""
         self.known_as = self.settings.name or ""
         """Its name, or in a worker without one where it was found: so channels of several apps are told apart."""
-        self._works: Works | None = None
+        self._works: BackgroundGroup | None = None
         self._stand_in: tuple[Backend, Waiter] | None = None
         self.tracing: Tracing | None = None
         """What makes spans, once `use_tracing` was called."""
@@ -235,7 +426,7 @@ class Standfast(Reach, Watched, Governed):
         backend = self._backend
         if backend is not None:
             return backend
-        with OPENING.lock:
+        with OPEN_LOCK.lock:
             if self._backend is None:
                 self._backend = self._inside(self._stand_in[0] if self._stand_in else self._open_own())
             return self._backend
@@ -249,7 +440,7 @@ class Standfast(Reach, Watched, Governed):
 
     def open_inside(self, around: Callable[[Backend], Backend]) -> None:
         """Have the store, open or not yet, inside another that does something around its calls."""
-        with OPENING.lock:
+        with OPEN_LOCK.lock:
             self._inside = around
             if self._backend is not None:
                 self._backend = around(self._backend)
@@ -260,20 +451,20 @@ class Standfast(Reach, Watched, Governed):
         waiter = self._waiter
         if waiter is not None:
             return waiter
-        with OPENING.lock:
+        with OPEN_LOCK.lock:
             if self._waiter is None:
                 self._waiter = self._stand_in[1] if self._stand_in else Waiter(self.backend)
             return self._waiter
 
     @property
-    def keepers(self) -> Keepers:
+    def keepers(self) -> LockKeepers:
         """Who keeps the locks that this app holds; the first use makes it."""
         keepers = self._keepers
         if keepers is not None:
             return keepers
-        with OPENING.lock:
+        with OPEN_LOCK.lock:
             if self._keepers is None:
-                self._keepers = Keepers(self.backend, self.clock, lambda: self.deputy)
+                self._keepers = LockKeepers(self.backend, self.clock, lambda: self.deputy)
             return self._keepers
 
     @property
@@ -327,20 +518,20 @@ class Standfast(Reach, Watched, Governed):
         self._lifespans.append(lifespan)
         return lifespan
 
-    def call(self, verb: Verb[T] | Errand[T], tx: Any = None) -> T:
+    def call(self, verb: Verb[T] | Procedure[T], tx: Any = None) -> T:
         """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given.
 
         An errand, such as those of `schedules`, is several verbs.
         """
-        if isinstance(verb, Errand):
-            return run_errand(partial(self.call, tx=tx), verb)
+        if isinstance(verb, Procedure):
+            return run_procedure(partial(self.call, tx=tx), verb)
         backend = self._backend or self.backend
         return backend.run(verb) if tx is None else backend.run_in(verb, tx)
 
-    async def acall(self, verb: Verb[T] | Errand[T], tx: Any = None) -> T:
+    async def acall(self, verb: Verb[T] | Procedure[T], tx: Any = None) -> T:
         """Run a verb without blocking the event loop."""
-        if isinstance(verb, Errand):
-            return await arun_errand(partial(self.acall, tx=tx), verb)
+        if isinstance(verb, Procedure):
+            return await arun_procedure(partial(self.acall, tx=tx), verb)
         return await (self.backend.arun(verb) if tx is None else self.backend.arun_in(verb, tx))
 
     @property
@@ -354,14 +545,14 @@ class Standfast(Reach, Watched, Governed):
         return () if self._works is None else self._works.all
 
     @property
-    def _work(self) -> Works:
-        with OPENING.lock:
+    def _work(self) -> BackgroundGroup:
+        with OPEN_LOCK.lock:
             if self._works is None:
-                self._works = Works(self, to_disk=self._stand_in is None)
+                self._works = BackgroundGroup(self, to_disk=self._stand_in is None)
             return self._works
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> FileStore:
         """Where the files are that jobs save."""
         settings = replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings
         return shelf_of(settings, lambda: self.call(know_identity(self.verbs)))
@@ -381,7 +572,7 @@ class Standfast(Reach, Watched, Governed):
         self._work.close(self.settings.grace)
         backend = waiter = keepers = None
         try:
-            with OPENING.lock:
+            with OPEN_LOCK.lock:
                 backend, self._backend = self._backend, None
                 waiter, self._waiter = self._waiter, None
                 keepers, self._keepers = self._keepers, None
@@ -408,7 +599,7 @@ class Standfast(Reach, Watched, Governed):
 
         The app's own store, if it is open, stays so, and is not touched.
         """
-        with OPENING.lock:
+        with OPEN_LOCK.lock:
             own = (self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works)
             self.clock, self._stand_in = clock, (backend, waiter)
             self._backend = self._waiter = self._keepers = self._works = None
@@ -418,7 +609,7 @@ class Standfast(Reach, Watched, Governed):
             try:
                 self.close()
             finally:
-                with OPENING.lock:
+                with OPEN_LOCK.lock:
                     self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works = own
 
     def __enter__(self) -> Self:
@@ -430,7 +621,7 @@ class Standfast(Reach, Watched, Governed):
     ) -> None:
         self.close()
 
-    def _register(self, fn: Callable[..., Any], policy: Policy, beside: Beside) -> Task[..., Any]:
+    def _register(self, fn: Callable[..., Any], policy: Policy, beside: TaskExtras) -> Task[..., Any]:
         task, at = declare_task(fn, beside.name, policy, self), DeclaredAt.here()
         hours = None if beside.window is None else declare_hours(About.TASK, task.name, beside.window)
         before = self._tasks.get(task.name)

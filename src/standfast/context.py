@@ -4,34 +4,86 @@ A handler receives it by annotating a parameter with `Context`. It knows its cla
 the job cancelled, was it lost, where does progress go) through one small port that the worker implements.
 """
 
+import inspect
 import logging
 import math
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote
 
-from standfast.core.interruption import Interrupted, Suspended
-from standfast.core.job import Claim, Progress
-from standfast.core.provenance import planned_of, schedule_of
-from standfast.durable.attempt import Durable
-from standfast.durable.checkpoints import Checkpoints
-from standfast.durable.cursor import Cursor
-from standfast.durable.files import SavedFile
-from standfast.durable.filing import Filing
-from standfast.durable.handler import LongHandler
-from standfast.durable.here import attempt_here, step_here
-from standfast.durable.notebook import Notebook
-from standfast.durable.positions import OnVersionWord
-from standfast.durable.recall import Recall
-from standfast.durable.resuming import Resume
-from standfast.durable.shelf import Shelf, Source
-from standfast.durable.waiting import Waiting
+from standfast.durable.cursor import Cursor, OnVersionWord
+from standfast.durable.durable_context import DurableAttempt, DurableContext, JobFiles
+from standfast.durable.files import FileStore, SavedFile, Source
+from standfast.durable.memo_cache import MemoReader
+from standfast.durable.resume import Checkpoints, Resume
+from standfast.durable.runtime import Notebook, Waiting, current_attempt, current_step
 from standfast.errors import ArgumentsError, ConfigurationError, LostClaimError
-from standfast.life import Life
-from standfast.spelling import options_of, without
+from standfast.model.codec import Injected
+from standfast.model.concurrency import refuse_in_event_loop
+from standfast.model.job import Claim, Progress, planned_of, schedule_of
+from standfast.model.outcomes import Interrupted, Suspended
+from standfast.model.suggestions import options_of, with_migration_hints
+from standfast.model.validation import MAX_DELAY, Seconds, as_seconds, is_finite
+
+# How long a piece of work may go on: what it can ask about that, and sleeps that end when it should end.
+
+LONGEST_SLEEP = MAX_DELAY.total_seconds()
+
+
+class Life(Injected, ABC):
+    """What a function gets that annotates a parameter with it: word of when it should end.
+
+    Work in the background has one of its own; in a job it is the `Context`. So one function can serve as both.
+    """
+
+    @property
+    @abstractmethod
+    def cancelled(self) -> bool:
+        """True once the work should end."""
+
+    @abstractmethod
+    def raise_if_cancelled(self) -> None:
+        """End the work here if it should end."""
+
+    def sleep(self, seconds: Seconds) -> None:
+        """Sleep here, for seconds or a timedelta; once the work should end, wake at once and end it here.
+
+        It takes its thread, or the slot of its job, all the while. In async code `asleep`.
+        """
+        refuse_in_event_loop("sleep(…)", "await asleep(…)", ArgumentsError)
+        span = _read(seconds)
+        self.raise_if_cancelled()
+        self._nap(span)
+        self.raise_if_cancelled()
+
+    async def asleep(self, seconds: Seconds) -> None:
+        """Sleep as `sleep` does, and let the event loop go on meanwhile."""
+        span = _read(seconds)
+        self.raise_if_cancelled()
+        await self._anap(span)
+        self.raise_if_cancelled()
+
+    @abstractmethod
+    def _nap(self, seconds: float) -> None:
+        """Block this thread for so long, or until the work should end."""
+
+    @abstractmethod
+    async def _anap(self, seconds: float) -> None:
+        """Await that."""
+
+
+def _read(seconds: Any) -> float:
+    span = as_seconds(seconds)
+    if not (is_finite(span) and 0 <= span <= LONGEST_SLEEP):
+        raise ArgumentsError(
+            f"a sleep takes seconds or a timedelta, from 0 to a hundred years, not {seconds!r:.80}"
+        )
+    return float(span)
+
 
 __all__ = [
     "JOB_LOGGER",
@@ -111,12 +163,12 @@ class AttemptControl(Protocol):
         ...
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> FileStore:
         """Where files of the job are put."""
         ...
 
     @property
-    def durable(self) -> Durable:
+    def durable(self) -> DurableAttempt:
         """What outlives this attempt: steps and waits."""
         ...
 
@@ -160,8 +212,8 @@ def _is_amount(value: Any) -> bool:
 _LOGGER.addFilter(_clean)
 
 
-@without({"retry": "write `raise standfast.Retry(delay=...)`"})
-class Context(Life, LongHandler):
+@with_migration_hints({"retry": "write `raise standfast.Retry(delay=...)`"})
+class Context(Life, DurableContext):
     """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
 
     def __init__(self, claim: Claim, control: AttemptControl, scrub: Scrub | None = None) -> None:
@@ -205,7 +257,7 @@ class Context(Life, LongHandler):
 
         Inside a step it is the step's own, the same in every attempt too.
         """
-        step = step_here.get()
+        step = current_step.get()
         key = f"standfast-{self._claim.job_id}"
         return key if step is None else f"{key}-{quote(step.name, safe='')}"
 
@@ -233,7 +285,7 @@ class Context(Life, LongHandler):
 
         Inside a step with a timeout, also when that is over.
         """
-        step = step_here.get()
+        step = current_step.get()
         return self._control.cancelled or (step is not None and step.overdue)
 
     @property
@@ -300,8 +352,8 @@ class Context(Life, LongHandler):
         return await self._filing.aall()
 
     @cached_property
-    def _filing(self) -> Filing:
-        return Filing(self._recall, self._control.shelf, self._claim.ref)
+    def _filing(self) -> JobFiles:
+        return JobFiles(self._recall, self._control.shelf, self._claim.ref)
 
     @property
     def cursor(self) -> Cursor:
@@ -337,7 +389,7 @@ class Context(Life, LongHandler):
         )
 
     @property
-    def _durable(self) -> Durable:
+    def _durable(self) -> DurableAttempt:
         return self._control.durable
 
     @cached_property
@@ -345,8 +397,8 @@ class Context(Life, LongHandler):
         return Checkpoints(self._recall, lambda: self._control.durable.loops)
 
     @cached_property
-    def _recall(self) -> Recall:
-        return Recall(Waiting(self, lambda: self._control.notebook))
+    def _recall(self) -> MemoReader:
+        return MemoReader(Waiting(self, lambda: self._control.notebook))
 
     def transaction(self, connection: Any) -> Transaction:
         """Write rows of your own and complete the job in one transaction, on a connection to the store's database.
@@ -371,7 +423,7 @@ def current_context() -> Context:
 
     It is the one that a parameter `ctx: Context` receives. Raises ConfigurationError where no job runs.
     """
-    attempt = attempt_here.get()
+    attempt = current_attempt.get()
     if attempt is None:
         raise ConfigurationError(
             "current_context() is called where no job runs here: call it in a handler, or in what that calls; to a"
@@ -383,5 +435,44 @@ def current_context() -> Context:
 
 def _in_step(seconds: float) -> float:
     """Return how long a sleep lasts at most: to the end of the time of the step that it is in."""
-    step = step_here.get()
+    step = current_step.get()
     return seconds if step is None else min(seconds, step.left)
+
+
+# What an app may put around its jobs and its workers: middleware and lifespans.
+
+CallNext = Callable[[], Awaitable[Any]]
+"""Runs the next middleware, or the handler, and returns what it returned."""
+
+Middleware = Callable[[Context, CallNext], Awaitable[Any]]
+"""Runs around each attempt: `async def around(ctx, call_next)`."""
+
+Lifespan = Callable[[Any], AsyncIterator[None]]
+"""Sets up before a worker's first job, yields once, and tears down after its last: `async def lifespan(app)`."""
+
+
+def check_middleware(around: Any) -> None:
+    """Raise ConfigurationError unless this can be middleware."""
+    if not inspect.iscoroutinefunction(around) or not _takes(around, 2):
+        name = name_of(around)
+        raise ConfigurationError(f"{name} cannot be middleware: write it as `async def {name}(ctx, call_next)`")
+
+
+def check_lifespan(lifespan: Any) -> None:
+    """Raise ConfigurationError unless this can be a lifespan."""
+    if not inspect.isasyncgenfunction(lifespan) or not _takes(lifespan, 1):
+        name = name_of(lifespan)
+        raise ConfigurationError(f"{name} cannot be a lifespan: write it as `async def {name}(app)` with a `yield`")
+
+
+def name_of(hook: Any) -> str:
+    """Return the name that its author gave it."""
+    return getattr(hook, "__qualname__", None) or repr(hook)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True

@@ -7,9 +7,9 @@ from enum import StrEnum
 
 import msgspec
 
-from standfast.core.job import Failure, Progress
-from standfast.core.record import Decision
-from standfast.core.states import State
+from standfast.model.job import Failure, Progress
+from standfast.model.records import Decision
+from standfast.model.states import State
 
 log = logging.getLogger(__name__)
 

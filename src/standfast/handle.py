@@ -1,39 +1,134 @@
 """What an enqueue returns: a job's id and the way to ask about it. It holds no copy of the job and no store."""
 
+import asyncio
+import logging
 import math
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from standfast.awaiting import run_at_once
-from standfast.clock import Clock
-from standfast.codec import decode_result
-from standfast.core.job import Attempt, Cancellation, Glance, Job, Progress
-from standfast.core.states import FINAL, State
-from standfast.durable.files import SavedFile
-from standfast.durable.here import attempt_here
+from standfast.durable.files import FileStore, SavedFile, find_files
+from standfast.durable.lock import House, Leased, Lock
+from standfast.durable.lockstate import refuse_bad_lock
+from standfast.durable.runtime import current_attempt
+from standfast.durable.sessionlock import SessionLock
 from standfast.errors import (
+    ArgumentsError,
     ConfigurationError,
     JobCancelledError,
     JobDeadError,
+    JobStateError,
     RemoteTraceback,
+    ResultEncodingError,
     ResultExpiredError,
     ResultTimeoutError,
+    StoreError,
     StoreUnavailableError,
 )
-from standfast.policy.reading import is_number
-from standfast.signals import send
-from standfast.spelling import without
-from standfast.store.protocol import Store
-from standfast.store.verb import Verb
-from standfast.tracing.port import Tracing
-from standfast.waiter import Until, Waiter, Watch, job_not_found
-from standfast.words import counted
+from standfast.model.backoff import TRANSIENT_ERRORS, RetryDeadline
+from standfast.model.clock import Clock
+from standfast.model.codec import decode_result, encode_result
+from standfast.model.concurrency import run_without_loop
+from standfast.model.display import counted
+from standfast.model.ids import new_job_id
+from standfast.model.job import Attempt, Cancellation, Glance, Job, Progress
+from standfast.model.memos import MEMO_LIMIT, signal_name, signal_problems
+from standfast.model.phrases import Phrase
+from standfast.model.states import FINAL, State
+from standfast.model.suggestions import closest_name, options_of, with_migration_hints
+from standfast.model.tracing import Tracing
+from standfast.model.validation import Seconds, as_seconds, is_number
+from standfast.stores.contract import Store
+from standfast.stores.verb import Verb, arun_procedure, run_procedure
+from standfast.stores.waiter import JobWait, WaitCondition, Waiter, job_not_found
+
+# Sending a signal to a job: what its handler waits for with `ctx.wait_for`.
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_A_SLIP = 0.75
+"""From which likeness on a signal may have been meant for the one that is waited for."""
+
+
+class SignalCaller(Protocol):
+    """Whoever can run verbs: the app."""
+
+    @property
+    def verbs(self) -> Store:
+        """The verbs of the store."""
+        ...
+
+    @property
+    def retry_for(self) -> float:
+        """For how many seconds to go on trying while the store is away."""
+        ...
+
+    def call(self, verb: Verb[T]) -> T:
+        """Run a verb, blocking."""
+        ...
+
+    async def acall(self, verb: Verb[T]) -> T:
+        """Run a verb without blocking the event loop."""
+        ...
+
+
+def encode_signal(name: str, data: Any) -> bytes:
+    """Return what is sent with a signal, as JSON. Raises ArgumentsError that says what cannot be sent."""
+    for problem in signal_problems(name):
+        raise ArgumentsError(problem)
+    try:
+        body = encode_result(data)
+    except ResultEncodingError as error:
+        raise ArgumentsError(f"signal {name!r} cannot be sent: {error.__cause__ or error}") from error
+    if len(body) > MEMO_LIMIT:
+        raise ArgumentsError(
+            f"the data of signal {name!r} takes {len(body):,} bytes and at most {MEMO_LIMIT:,} are stored;"
+            " keep it elsewhere and send a reference to it"
+        )
+    return body
+
+
+async def send(caller: SignalCaller, job_id: str, name: str, data: Any, *, at_once: bool) -> None:
+    """Send a signal once: a try whose answer was lost may have sent it, and the next has the same token."""
+    body, token, patience = encode_signal(name, data), new_job_id(), RetryDeadline(caller.retry_for)
+    while True:
+        try:
+            verb = caller.verbs.signal(job_id, name, token, body)
+            sent = caller.call(verb) if at_once else await caller.acall(verb)
+        except TRANSIENT_ERRORS as error:
+            pause = patience.pause_after(error)
+        else:
+            break
+        if at_once:
+            time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
+        else:
+            await asyncio.sleep(pause)
+    if not sent:
+        raise too_late(job_id, name)
+    with suppress(StoreError):  # it is sent, whatever becomes of the hint
+        look = caller.verbs.get(job_id)
+        _tell_slip(name, caller.call(look) if at_once else await caller.acall(look))
+
+
+def _tell_slip(name: str, job: Job | None) -> None:
+    """Say so in the log if the job waits for a signal of nearly this name: it would go on waiting."""
+    waited = None if job is None else signal_name(job.reason)
+    if job is not None and waited is not None and waited != name and closest_name(name, [waited], _A_SLIP):
+        log.warning("job %s was sent signal %r, and waits for signal %r: was that meant?", job.id, name, waited)
+
+
+def too_late(job_id: str, name: str) -> JobStateError:
+    """Return the error of a signal to a job that is over."""
+    return JobStateError(Phrase("refusal.over", job=job_id, signal=repr(name)))
+
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 LONGEST_SLEEP = 1.0
 """Seconds until a wait looks at the clock again: it may be a test's, or have gone on while the machine slept."""
@@ -103,7 +198,7 @@ class _Way(Protocol):
         """Run a verb on the store."""
         ...
 
-    async def ended(self, watch: Watch, within: float) -> bool:
+    async def ended(self, watch: JobWait, within: float) -> bool:
         """Wait for the end of a watch for so many seconds at most; return whether it came."""
         ...
 
@@ -117,7 +212,7 @@ class _Blocking:
     async def run(self, verb: Verb[T]) -> T:
         return self.caller.call(verb)
 
-    async def ended(self, watch: Watch, within: float) -> bool:
+    async def ended(self, watch: JobWait, within: float) -> bool:
         return watch.ended(within)
 
 
@@ -130,11 +225,11 @@ class _Awaiting:
     async def run(self, verb: Verb[T]) -> T:
         return await self.caller.acall(verb)
 
-    async def ended(self, watch: Watch, within: float) -> bool:
+    async def ended(self, watch: JobWait, within: float) -> bool:
         return await watch.aended(within)
 
 
-@without(_ELSEWHERE)
+@with_migration_hints(_ELSEWHERE)
 class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True):
     """A job that was enqueued. `R` is what its task returns.
 
@@ -159,7 +254,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
 
     def job(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""
-        return run_at_once(self._job(_Blocking(self.caller)))
+        return run_without_loop(self._job(_Blocking(self.caller)))
 
     async def ajob(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""
@@ -196,7 +291,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         for `retry_for`, and counts once. Raises ArgumentsError for what JSON cannot carry, JobNotFoundError, and
         JobStateError where the job is over, or was sent as many signals as a job may be.
         """
-        run_at_once(send(self.caller, self.id, name, data, at_once=True))
+        run_without_loop(send(self.caller, self.id, name, data, at_once=True))
 
     async def asignal(self, name: str, data: Any = None) -> None:
         """Send the job a signal as `signal` does, without blocking the event loop."""
@@ -209,7 +304,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         cause, the worker's traceback, JobCancelledError with the reason, and ResultExpiredError where the job
         completed, but its result is kept no longer. A store that is away for a while is waited for.
         """
-        return run_at_once(self._result(_Blocking(self.caller), self._deadline(timeout)))
+        return run_without_loop(self._result(_Blocking(self.caller), self._deadline(timeout)))
 
     async def aresult(self, timeout: float | None = None) -> R:
         """Wait for the job as `result` does, without blocking the event loop."""
@@ -221,7 +316,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         Raises ResultTimeoutError if that takes longer than `timeout` seconds. How the job ended, `result` tells.
         """
         way, deadline, last = _Blocking(self.caller), self._deadline(timeout), None
-        while (last := run_at_once(self._next_progress(way, last, deadline))) is not None:
+        while (last := run_without_loop(self._next_progress(way, last, deadline))) is not None:
             yield last
 
     async def aprogress(self, timeout: float | None = None) -> AsyncIterator[Progress]:
@@ -266,11 +361,11 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         glance = await self._seen(way, lambda seen: _is_final(seen) or seen.progress not in known, deadline)
         return None if glance.progress in known else glance.progress
 
-    async def _seen(self, way: _Way, until: Until, deadline: "_Deadline") -> Glance:
+    async def _seen(self, way: _Way, until: WaitCondition, deadline: "_Deadline") -> Glance:
         """Return what is seen of the job once it is what is waited for. Raises ResultTimeoutError."""
         if deadline.left > 0:
             waiter, noted = self.caller.waiter, False
-            attempt = attempt_here.get()
+            attempt = current_attempt.get()
             watch = waiter.watch(self.id, until)
             try:
                 while (left := deadline.left) > 0:
@@ -285,7 +380,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
                     attempt.wait_ends(self.id)
         return await self._last_look(way, until, deadline)
 
-    async def _last_look(self, way: _Way, until: Until, deadline: "_Deadline") -> Glance:
+    async def _last_look(self, way: _Way, until: WaitCondition, deadline: "_Deadline") -> Glance:
         name = _name(self.id, self.task)
         try:
             glance = (await way.run(self.caller.verbs.glance((self.id,)))).get(self.id)
@@ -359,3 +454,78 @@ def _dead(name: str, job: Job, history: Sequence[Attempt]) -> JobDeadError:
     )
     error.__cause__ = RemoteTraceback(trace) if trace else None
     return error
+
+
+# What an app reaches by name in its store: a job, its files and its signals; locks and semaphores.
+
+AnyJob = JobHandle[Any] | Job | str
+"""A job, as itself, by its handle or by its id."""
+
+
+class App(House, Caller, Protocol):
+    """What an app is made of, for those who reach into its store."""
+
+    @property
+    def shelf(self) -> FileStore:
+        """Where the files are that jobs save."""
+        ...
+
+
+class Reach:
+    """The part of an app that reaches jobs and locks."""
+
+    def handle(self: App, job_id: str) -> JobHandle[Any]:
+        """Return a handle for a job whose id was kept; `task.handle` knows the type of its result too."""
+        return JobHandle(job_id, "", self)
+
+    def files(self: App, job: AnyJob) -> Mapping[str, SavedFile]:
+        """Return the files that a job has saved, by name. Raises JobNotFoundError."""
+        return run_procedure(self.call, find_files(self.verbs, self.shelf, _meant(self, job).id))
+
+    async def afiles(self: App, job: AnyJob) -> Mapping[str, SavedFile]:
+        """Return the files that a job has saved without blocking the event loop. Raises JobNotFoundError."""
+        return await arun_procedure(self.acall, find_files(self.verbs, self.shelf, _meant(self, job).id))
+
+    def signal(self: App, job: AnyJob, name: str, data: Any = None) -> None:
+        """Send a job, given as its handle, itself or its id, a signal: `ctx.wait_for(name)` returns `data` there.
+
+        A job that waits for it goes on; for any other it is kept until its handler asks for it. Raises
+        ArgumentsError for what JSON cannot carry, JobNotFoundError, and JobStateError where the job is over.
+        """
+        _meant(self, job).signal(name, data)
+
+    async def asignal(self: App, job: AnyJob, name: str, data: Any = None) -> None:
+        """Send a job a signal as `signal` does, without blocking the event loop."""
+        await _meant(self, job).asignal(name, data)
+
+    @options_of("app.lock")
+    def lock(
+        self: App, name: str, *, ttl: Seconds = 30, timeout: Seconds | None = None, session: bool = False
+    ) -> Lock:
+        """Return a lock that one at a time holds, of all who use the store: `with app.lock("nightly"):`.
+
+        While it is held it is renewed; when its holder dies, it ends after `ttl` at most. A block waits for it for
+        `timeout` seconds, or for ever; then LockTimeoutError is raised. With `session`, on PostgreSQL alone, it is
+        held by a connection instead, and ends the moment that dies.
+        """
+        refuse_bad_lock(name, 1, ttl, timeout)
+        flavour = SessionLock(self, name) if session else Leased(self, name, 1, float(as_seconds(ttl)))
+        return Lock(self, name, flavour, as_seconds(timeout))
+
+    @options_of("app.semaphore")
+    def semaphore(self: App, name: str, places: int, *, ttl: Seconds = 30, timeout: Seconds | None = None) -> Lock:
+        """Return one place of a lock that so many at a time hold: `with app.semaphore("api", 5):`.
+
+        Who asks is given a place while fewer than its own `places` are held, whatever others say. A lock is a
+        semaphore of one place, so both have their names in common.
+        """
+        refuse_bad_lock(name, places, ttl, timeout)
+        return Lock(self, name, Leased(self, name, places, float(as_seconds(ttl))), as_seconds(timeout))
+
+
+def _meant(app: App, job: AnyJob) -> JobHandle[Any]:
+    if isinstance(job, JobHandle | Job):
+        return JobHandle(job.id, "", app)
+    if not isinstance(job, str):
+        raise ArgumentsError(f"a job is meant by itself, its handle or its id, not by {job!r:.80}")
+    return JobHandle(job, "", app)

@@ -5,28 +5,47 @@ Everything is bound, checked and encoded before anything is written; sync and as
 
 import asyncio
 import inspect
+import os
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from standfast.awaiting import run_at_once
-from standfast.codec import Arguments, Upgrade
-from standfast.core.job import KnownTask, NewJob
+from standfast.context import Context
 from standfast.errors import ArgumentsError, ConfigurationError, StandfastError, StoreError
 from standfast.handle import Caller, JobHandle
-from standfast.ids import new_job_id
-from standfast.patience import PASSING, Patience
-from standfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
-from standfast.policy.problems import name_problems, refuse_any, sum_problems
-from standfast.spelling import NO_SIGNATURES, options_of, without
-from standfast.store.refusals import in_doubt
-from standfast.tracing.port import Tracing
+from standfast.model.arguments import Arguments, Upgrade
+from standfast.model.backoff import TRANSIENT_ERRORS, Backoff, RetryDeadline
+from standfast.model.concurrency import run_without_loop
+from standfast.model.ids import new_job_id
+from standfast.model.job import KnownTask, NewJob
+from standfast.model.policy import Options, Policy, declare_options, declare_policy
+from standfast.model.suggestions import NO_SIGNATURES, options_of, refuse_unknown, with_migration_hints
+from standfast.model.tracing import Tracing
+from standfast.model.validation import (
+    ExceptionTypes,
+    IsolationWord,
+    OnConflictWord,
+    OnLateWord,
+    Seconds,
+    name_problems,
+    refuse_any,
+    sum_problems,
+)
+from standfast.schedules.closed_hours import Windows
+from standfast.schedules.declarations import Declaration
+from standfast.schedules.limits import Gates, Peaks
+from standfast.schedules.operations import declare
+from standfast.schedules.rules import AnyRule
+from standfast.stores.refusals import in_doubt
+from standfast.stores.url import callers
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
 
@@ -67,7 +86,7 @@ _OF_ONE_JOB = ("delay", "run_at", "job_id", "key", "retry_for", "tx")
 """Options that say something about one job, and nothing about every job of a schedule."""
 
 
-@without(_ELSEWHERE)
+@with_migration_hints(_ELSEWHERE)
 class Task(Generic[P, R]):
     """A registered function. `P` are the arguments that callers give, without the Context; `R` its result.
 
@@ -225,7 +244,7 @@ class AsyncTask(Task[P, R]):
         return result
 
 
-@without(_ELSEWHERE)
+@with_migration_hints(_ELSEWHERE)
 @dataclass(frozen=True)  # slots and Generic do not go together in Python 3.11
 class BoundTask(Generic[P, R]):
     """A task together with the options of its next jobs."""
@@ -238,7 +257,7 @@ class BoundTask(Generic[P, R]):
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
         handle = self._handle(job)  # before the call: an exception after it would leave the job in `tx`
-        taken = run_at_once(self._store((job,), at_once=True))
+        taken = run_without_loop(self._store((job,), at_once=True))
         return self._existing(job, taken) if taken else handle
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -254,7 +273,7 @@ class BoundTask(Generic[P, R]):
         If the store fails after the first thousand, what is stored stays; a note on the error says how many.
         Inside a transaction of your own (`tx`) it is all or nothing.
         """
-        return run_at_once(self._enqueue_many(jobs, at_once=True))
+        return run_without_loop(self._enqueue_many(jobs, at_once=True))
 
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
@@ -272,7 +291,7 @@ class BoundTask(Generic[P, R]):
         return [self._existing(job, taken) for job in new_jobs] if taken else handles
 
     def _store(
-        self, jobs: Sequence[NewJob], patience: Patience | None = None, *, at_once: bool
+        self, jobs: Sequence[NewJob], patience: RetryDeadline | None = None, *, at_once: bool
     ) -> Coroutine[Any, Any, Mapping[str, str]]:
         """Enqueue, within a span where the app is traced."""
         tracing = self.caller.tracing
@@ -281,13 +300,13 @@ class BoundTask(Generic[P, R]):
         return self._write_traced(tracing, jobs, patience, at_once=at_once)
 
     async def _write_traced(
-        self, tracing: Tracing, jobs: Sequence[NewJob], patience: Patience | None, *, at_once: bool
+        self, tracing: Tracing, jobs: Sequence[NewJob], patience: RetryDeadline | None, *, at_once: bool
     ) -> Mapping[str, str]:
         with tracing.enqueueing(jobs) as traced:
             return await self._write(traced, patience, at_once=at_once)
 
     async def _write(
-        self, jobs: Sequence[NewJob], patience: Patience | None, *, at_once: bool
+        self, jobs: Sequence[NewJob], patience: RetryDeadline | None, *, at_once: bool
     ) -> Mapping[str, str]:
         """Store jobs; tried again with the same ids, which a try whose answer was lost may have stored already."""
         caller, tx, doubt = self.caller, self.given.tx, False
@@ -296,7 +315,7 @@ class BoundTask(Generic[P, R]):
                 try:
                     verb = caller.verbs.enqueue(jobs)
                     return caller.call(verb, tx) if at_once else await caller.acall(verb, tx)
-                except PASSING as error:
+                except TRANSIENT_ERRORS as error:
                     doubt = doubt or error.in_doubt
                     patience = patience or self._patience()
                     if patience is None:
@@ -316,10 +335,10 @@ class BoundTask(Generic[P, R]):
                 _noted(error, jobs)
             raise
 
-    def _patience(self) -> Patience | None:
+    def _patience(self) -> RetryDeadline | None:
         """Return how long to go on trying, if at all: a transaction of the caller's own is over at a failure."""
         seconds = self.caller.retry_for if self.given.retry_for is None else self.given.retry_for
-        return Patience(seconds) if seconds and self.given.tx is None else None
+        return RetryDeadline(seconds) if seconds and self.given.tx is None else None
 
     def args(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """Return arguments by name, for `enqueue_many`."""
@@ -471,3 +490,180 @@ def _noting_stored(count: int) -> Iterator[None]:
         if count:
             error.add_note(f"the first {count} of these jobs are stored: do not enqueue them again")
         raise
+
+
+# The `@app.task` decorator: bare or with arguments, for sync and async functions, with or without a Context.
+#
+# The overloads tell a type checker, for each kind of function, which arguments `enqueue` takes and what the result
+# is. A Context in first position is not among the arguments; elsewhere it works, but a type checker asks for it.
+
+_BESIDE_THE_POLICY = ("name", "schedule", "window", "concurrency", "peak", "gate")
+
+_TASK_OPTIONS = ("name", *inspect.signature(declare_policy).parameters, *_BESIDE_THE_POLICY[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExtras:
+    """What is declared of a task beside its policy; None where nothing is."""
+
+    name: str | None
+    schedule: AnyRule | None
+    window: Windows | None
+    concurrency: int | None
+    peak: Peaks | None
+    gate: Gates | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredAt:
+    """Where something is declared, and by which run of which module: its spec is another each time it is loaded.
+
+    A script, a notebook and a shell have no spec; what is `typed` there is of no file.
+    """
+
+    module: str
+    file: str
+    line: int
+    running: str
+    spec: object
+    typed: bool
+
+    @classmethod
+    def here(cls) -> "DeclaredAt":
+        """Return where this is called from, outside of Standfast."""
+        frames = [*callers()] or [sys._getframe()]  # noqa: SLF001 - the documented way
+        at, run = frames[0], next((each for each in frames if each.f_code.co_name == "<module>"), frames[0])
+        module, running = (str(each.f_globals.get("__name__", "")) for each in (at, run))
+        spec, file = run.f_globals.get("__spec__"), run.f_code.co_filename
+        typed = spec is None and run.f_globals.get("__file__") != file
+        return cls(module, at.f_code.co_filename, at.f_lineno, running, spec, typed)
+
+    def repeats(self, before: "DeclaredAt") -> bool:
+        """Tell whether it is declared again, as its module, or a cell of a notebook, was run again."""
+        return self.running == before.running and (self.spec is not before.spec or self.typed)
+
+    def told(self, name: str) -> str:
+        """Return it in words."""
+        return f"{self.module}.{name} ({os.path.basename(self.file)}, line {self.line})"  # noqa: PTH119 - any text
+
+
+def refuse_alike(name: str, first: str, at: DeclaredAt, second: str, again: DeclaredAt) -> ConfigurationError:
+    """Return the error of two tasks of one name: were it given to one by itself, imports would decide which."""
+    if at.module != again.module and (at.file, at.line) == (again.file, again.line):
+        return ConfigurationError(
+            f"two tasks are named {name!r}: {at.told(first)} and {again.told(second)} are one file that is imported"
+            " under two names; import it by one of them"
+        )
+    return ConfigurationError(
+        f"two tasks are named {name!r}: {at.told(first)} and {again.told(second)}; give one of them another name,"
+        f" as in name='{again.module}.{name}'"
+    )
+
+
+Register = Callable[[Callable[..., Any], Policy, TaskExtras], Task[..., Any]]
+"""Makes a task of a function, a policy and what is beside it, and remembers it."""
+
+
+class TaskOptions(TypedDict, total=False):
+    """What may be declared of a task together with its function: `app.task(fn, queue="mail")`."""
+
+    name: str | None
+    queue: str
+    priority: int
+    max_attempts: int
+    backoff: Backoff | Seconds | None
+    timeout: Seconds | None
+    retry_on: ExceptionTypes | None
+    discard_on: ExceptionTypes
+    version: int
+    start_within: Seconds | None
+    on_late: OnLateWord
+    tags: Iterable[str]
+    keep_result: Seconds | None
+    isolation: IsolationWord
+    memory: int | str | None
+    schedule: AnyRule | None
+    window: Windows | None
+    concurrency: int | None
+    peak: Peaks | None
+    gate: Gates | None
+
+
+class TaskDecorator:
+    """What `app.task` is: a decorator, and with arguments a maker of one that declares by another policy."""
+
+    def __init__(self, register: Register, **declared: Any) -> None:
+        refuse_unknown("app.task", declared, _TASK_OPTIONS)
+        self._register = register
+        self._declared = declared
+        self._beside = TaskExtras(*(declared.get(name) for name in _BESIDE_THE_POLICY))
+        policy = {name: declared[name] for name in declared if name not in _BESIDE_THE_POLICY}
+        self._policy = declare_policy(**policy)
+
+    # A coroutine function is also a function of some result: mypy cannot know that the first match is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /, **options: Unpack[TaskOptions]
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /, **options: Unpack[TaskOptions]
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[Context, P], R], /, **options: Unpack[TaskOptions]
+    ) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /, **options: Unpack[TaskOptions]) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        fn: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        max_attempts: int = 5,
+        backoff: Backoff | Seconds | None = None,
+        timeout: Seconds | UnsetType | None = UNSET,
+        retry_on: ExceptionTypes | None = None,
+        discard_on: ExceptionTypes = (),
+        version: int = 1,
+        start_within: Seconds | None = None,
+        on_late: OnLateWord = "run",
+        tags: Iterable[str] = (),
+        keep_result: Seconds | None = None,
+        isolation: IsolationWord = "none",
+        memory: int | str | None = None,
+        schedule: AnyRule | None = None,
+        window: Windows | None = None,
+        concurrency: int | None = None,
+        peak: Peaks | None = None,
+        gate: Gates | None = None,
+    ) -> "TaskDecorator": ...
+    def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+        """Make `fn` a task, or return a decorator that will, by the policy declared.
+
+        `name` is the function's own unless given, `timeout` that of the app. A task with a `schedule` runs as
+        often as that rule says, without arguments; the schedule has the task's name. Inside a `window`, or one of
+        several, none of its jobs starts. In one process no more than `concurrency` of its jobs run at a time, fewer
+        in a `peak`, and of all tasks that go through a `gate` no more than that lets in. See
+        `standfast.model.policy.Policy` for the rest.
+        """
+        declaring = TaskDecorator(self._register, **{**self._declared, **declared}) if declared else self
+        return declaring if fn is None else declaring._made_of(fn)  # noqa: SLF001 - one of its own kind
+
+    def _made_of(self, fn: Callable[..., Any]) -> Task[..., Any]:
+        return self._register(fn, self._policy, self._beside)
+
+
+def declare_own(task: Task[..., Any], rule: AnyRule) -> Declaration:
+    """Return the declaration of a task's own schedule, which gives it no arguments."""
+    try:
+        return declare(task.name, task, rule, (), {})
+    except ArgumentsError as error:
+        raise ConfigurationError(
+            f"task {task.name} has a schedule, which gives it no arguments, and cannot run without: {error}; give"
+            f" them defaults, or declare app.schedule({task.name!r}, {task.__name__}, rule, ...) with arguments"
+        ) from error

@@ -3,11 +3,11 @@
 import time
 from datetime import timedelta
 
-from standfast.core.job import Claim, Ending, NewJob, Verdict
-from standfast.core.states import Move
-from standfast.ids import new_job_id
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.ids import new_job_id
+from standfast.model.job import Claim, Ending, NewJob, Verdict
+from standfast.model.states import Move
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 BATCH = 500
 WORKER = "w"

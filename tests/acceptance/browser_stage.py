@@ -8,13 +8,13 @@ from shopfloor import STANDFAST, Shop, Worker, environment, eventually
 
 from dashboard_alerts import alert, publish_watching, put, tell
 from dashboard_stage import Stage
-from standfast.alerts.board import add_silence
-from standfast.core.alert import AlertState, Severity
-from standfast.core.states import State
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.access.user_file import add_user
-from standfast.store.protocol import JobFilter
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.admin.operation import Role
+from standfast.dashboard.access.users import add_user
+from standfast.model.alerts import AlertState, Severity
+from standfast.model.states import State
+from standfast.observe.alerts.board_changes import add_silence
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import JobFilter
 
 PASSWORD = "correct horse battery"
 SECRET = "hunter2-hunter2"

@@ -31,7 +31,7 @@ from django.urls import include, path  # noqa: E402
 
 from standfast import Standfast  # noqa: E402
 from standfast.dashboard import Dashboard  # noqa: E402
-from standfast.host.django.dashboard import staff, urls  # noqa: E402
+from standfast.hosts.django.dashboard import staff, urls  # noqa: E402
 
 app = Standfast(f"sqlite:///{FOLDER}/jobs.db")
 

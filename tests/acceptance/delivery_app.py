@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from standfast import AppriseChannel, CommandChannel, Standfast, WebhookChannel
-from standfast.alerts.defaults import DEFAULT_RULES
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES
 
 FOLDER = Path(__file__).resolve().parent
 WRITE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"

@@ -24,9 +24,9 @@ from commands import ask
 from fleet_app import SETTINGS, variable_of
 from ledger import VARIABLE, Ledger
 
-from standfast.core.job import Attempt, Job
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter, Worker
+from standfast.model.job import Attempt, Job
+from standfast.model.states import State
+from standfast.stores.values import JobFilter, Worker
 
 PROVE = os.environ.get("STANDFAST_PROVE") == "1"
 STANDFAST = str(Path(sys.executable).with_name("standfast"))

@@ -14,7 +14,7 @@ from deadly import DEATHS
 from ledger import VARIABLE, Ledger
 
 from standfast import Context, Every, Standfast, Window
-from standfast.clock import SystemClock
+from standfast.model.clock import SystemClock
 
 SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 """Settings without an option on the command line; a worker of a test finds them in the environment."""

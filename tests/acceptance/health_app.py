@@ -8,7 +8,8 @@ from starlette.routing import Mount
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from standfast import Standfast
-from standfast.health import LOOPBACK, Health
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health
 
 app = Standfast()
 

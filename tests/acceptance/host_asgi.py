@@ -6,7 +6,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from standfast.host.asgi import bind, lifespan
+from standfast.hosts.asgi import bind, lifespan
 
 
 async def answer(_):

@@ -3,7 +3,7 @@
 from django.http import HttpResponse
 from django.urls import path
 
-INSTALLED_APPS = ["standfast.host.django"]
+INSTALLED_APPS = ["standfast.hosts.django"]
 STANDFAST = {"APP": "host_app:app", "EMBEDDED": True}
 ALLOWED_HOSTS = ["127.0.0.1"]
 ROOT_URLCONF = "host_django"

@@ -3,7 +3,7 @@
 from flask import Flask, request
 from host_app import app, order
 
-from standfast.host.wsgi import bind
+from standfast.hosts.wsgi import bind
 
 web = Flask("host_flask")
 bind(web, app)

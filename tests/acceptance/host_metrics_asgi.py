@@ -7,8 +7,9 @@ from host_asgi import ROUTES
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from standfast.health import LOOPBACK, Health
-from standfast.host.asgi import lifespan
+from standfast.hosts.asgi import lifespan
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health
 
 health = Health(app, networks=LOOPBACK, rate=1000)
 

@@ -5,7 +5,8 @@ import os
 from host_flask import app, web
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from standfast.health import LOOPBACK, Health
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health
 
 health = Health(app, networks=LOOPBACK, rate=1000)
 

@@ -16,8 +16,8 @@ from host_notes import VARIABLE, Notes
 
 from servers.process import free_port
 from standfast import Standfast, State
-from standfast.core.job import Job
-from standfast.store.protocol import JobFilter, Worker
+from standfast.model.job import Job
+from standfast.stores.values import JobFilter, Worker
 
 PYTHON = sys.executable
 GRACE = 2 * round(PATIENCE)

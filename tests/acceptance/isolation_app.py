@@ -75,7 +75,7 @@ async def for_tenant(ctx: Context, call_next: Callable[[], Awaitable[Any]]) -> A
 
 async def open_here(_: Standfast) -> AsyncIterator[None]:
     spec = sys.modules["__main__"].__spec__
-    if spec is not None and spec.name == "standfast.child.cell":
+    if spec is not None and spec.name == "standfast.hosts.subprocess":
         while beside_ledger("slow").exists():  # noqa: ASYNC110 - a file rings no bell
             await asyncio.sleep(0.02)
         if beside_ledger("closed").exists():

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from standfast.clock import SystemClock
+from standfast.model.clock import SystemClock
 
 VARIABLE = "STANDFAST_TEST_LEDGER"
 

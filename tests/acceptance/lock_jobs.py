@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from standfast import Standfast
-from standfast.locks.errands import look_at_all
+from standfast.durable.lockstate import look_at_all
 
 TTL = 3
 """Seconds: long enough that a supervisor on a busy machine renews in time."""

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parent
 BACKENDS = {"postgresql": ("postgres", "PostgresBackend"), "redis": ("redis", "RedisBackend")}
 
 store, backend = BACKENDS.get(os.environ.get("STANDFAST_URL", "").partition(":")[0], ("sqlite", "SqliteBackend"))
-Backend = getattr(import_module(f"standfast.store.{store}.backend"), backend)
+Backend = getattr(import_module(f"standfast.stores.{store}.store"), backend)
 """The only one that is loaded: the others bring their drivers."""
 
 

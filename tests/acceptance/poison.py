@@ -7,25 +7,22 @@ from pathlib import Path
 
 from dashboard_alerts import alert, put_board
 from dashboard_stage import WORKER, Stage
-from standfast.alerts.board import add_silence
-from standfast.alerts.standing import Published
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue, Parameter, QueueEntry, TaskEntry
-from standfast.core.alert import AlertRule, Check, Example, Notice, NoticeKind, Severity
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.job import Failure, Progress
-from standfast.core.objective import Objective
-from standfast.core.record import Kind
-from standfast.core.states import Move
-from standfast.ids import new_job_id
-from standfast.incidents.book import write_incident
-from standfast.locks.errands import take
-from standfast.locks.roll import Bid
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template
-from standfast.schedule.rules import Cron
-from standfast.store.protocol import WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.durable.lockstate import LockRequest, take
+from standfast.model.alerts import AlertRule, Check, Example, Notice, NoticeKind, Objective, Severity
+from standfast.model.ids import new_job_id
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.job import Failure, Progress
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.alerts.board import Published
+from standfast.observe.alerts.board_changes import add_silence
+from standfast.observe.catalogue import Catalogue, Parameter, QueueEntry, TaskEntry, publish
+from standfast.observe.incidents import write_incident
+from standfast.schedules.fires import create
+from standfast.schedules.rules import Cron
+from standfast.schedules.schedule import Template
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import WorkerInfo
 
 SECRET = "hunter2-hunter2-hunter2"
 FIELDS = """
@@ -70,7 +67,7 @@ def _filled(stage: Stage) -> dict[str, str]:
     template = Template(bad["task"], args, queue=bad["queue"])
     do(create(verbs, bad["schedule"], Cron("0 2 * * *"), template, timedelta()))
     stage.act("schedules.pause", name=bad["schedule"], why=bad["why"])
-    do(take(verbs, Kind.LOCK, bad["lock"], Bid("b", timedelta(hours=1), owner=f"{bad['owner']} {running}")))
+    do(take(verbs, Kind.LOCK, bad["lock"], LockRequest("b", timedelta(hours=1), owner=f"{bad['owner']} {running}")))
     now = datetime.now(UTC)
     incident = Incident(
         id=new_job_id(),

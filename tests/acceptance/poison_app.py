@@ -32,7 +32,8 @@ class Deadly(BaseModel):
 
 
 IN_A_WORKER = (
-    sys.modules["__main__"].__spec__ is not None and "standfast.child" in sys.modules["__main__"].__spec__.name
+    sys.modules["__main__"].__spec__ is not None
+    and "standfast.hosts.child" in sys.modules["__main__"].__spec__.name
 )
 
 

@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 
 from schedule_stage import NOON, WORKER, Stage
-from standfast.core.job import ClaimRef, Ending, Failure
-from standfast.core.record import Decision, Fire
-from standfast.core.states import Move, State
+from standfast.model.job import ClaimRef, Ending, Failure
+from standfast.model.records import Decision, Fire
+from standfast.model.states import Move, State
 
 
 class PolicyStage(Stage):

@@ -99,8 +99,8 @@ def become(words: list[str], folder: str, environment: dict[str, str]) -> None:
 if __name__ == "__main__":
     import click
 
-    import standfast.child.loading
-    import standfast.store.sqlite.backend
+    import standfast.hosts.loader
+    import standfast.stores.sqlite.store
     import standfast.supervisor.main
     import standfast.testing  # noqa: F401 - for those who come
     from standfast.cli.main import cli, main

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from standfast import CommandChannel, Context, Standfast
-from standfast.report import schedule_report
+from standfast.admin.reports import schedule_report
 
 FOLDER = Path(__file__).resolve().parent
 WRITE = f"cat >> {FOLDER}/sent"

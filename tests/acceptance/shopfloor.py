@@ -21,7 +21,7 @@ from pathlib import Path
 
 from commands import BRIEF, ask
 
-from standfast.core.states import Move
+from standfast.model.states import Move
 
 HERE = Path(__file__).resolve().parent
 STANDFAST = str(Path(sys.executable).with_name("standfast"))
@@ -57,7 +57,7 @@ def import_anew(path):
 def _is_worker(pid):
     """Tell whether a process runs jobs: the guard of its supervisor does not."""
     try:
-        return b"standfast.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"standfast.hosts.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import httpx
 from argon2 import PasswordHasher
 
-from standfast.dashboard.access.headers import cookie_name
-from standfast.dashboard.access.sessions import COOKIE
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.access.user_file import add_user
+from standfast.admin.operation import Role
+from standfast.dashboard.access.caller import cookie_name
+from standfast.dashboard.access.sessions import SESSION_COOKIE
+from standfast.dashboard.access.users import add_user
 
 STANDFAST = str(Path(sys.executable).with_name("standfast"))
 TOKEN = "the-token-of-the-dashboard-7f3a"
@@ -50,7 +50,7 @@ class Siege:
         self.url = url
         self.prefix = prefix
         self.port = int(re.search(r":(\d+)", url)[1])
-        self.session = cookie_name(COOKIE, str(self.port), "")
+        self.session = cookie_name(SESSION_COOKIE, str(self.port), "")
         self.origin = f"http://127.0.0.1:{self.port}"
         self._clients: list[httpx.Client] = []
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 from standfast import Constant, Context, Standfast
-from standfast.codec import Secret
-from standfast.worker import running
-from standfast.worker.reporter import Reporter
+from standfast.model.secrets import Secret
+from standfast.worker import execution
+from standfast.worker.progress import Reporter
 
 FOLDER = Path(__file__).resolve().parent
 app = Standfast(os.environ.get("STRAY_URL") or f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5)
-running.STUCK_AFTER = 1.0
+execution.STUCK_AFTER = 1.0
 
 
 @app.task

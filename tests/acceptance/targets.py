@@ -7,21 +7,19 @@ from typing import Any
 
 from dashboard_alerts import alert, publish_watching, put
 from dashboard_stage import Stage
-from standfast.alerts.added import add_rule
-from standfast.alerts.board import add_silence
-from standfast.core.alert import AlertRule, Check
-from standfast.core.incident import Incident, Trouble
-from standfast.core.record import Kind
-from standfast.dashboard.operations import OPERATIONS, AnyOperation
-from standfast.ids import new_job_id
-from standfast.incidents.book import write_incident
-from standfast.locks.errands import take
-from standfast.locks.roll import Bid
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template
-from standfast.schedule.rules import Cron
-from standfast.store.protocol import WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.admin.registry import OPERATIONS, AnyOperation
+from standfast.durable.lockstate import LockRequest, take
+from standfast.model.alerts import AlertRule, Check
+from standfast.model.ids import new_job_id
+from standfast.model.incidents import Incident, Trouble
+from standfast.model.records import Kind
+from standfast.observe.alerts.board_changes import add_rule, add_silence
+from standfast.observe.incidents import write_incident
+from standfast.schedules.fires import create
+from standfast.schedules.rules import Cron
+from standfast.schedules.schedule import Template
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import WorkerInfo
 
 ACTS = tuple(operation for operation in OPERATIONS if operation.changes)
 
@@ -48,7 +46,7 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
     for name in ("trigger", "pause", "edit", "backfill", "delete"):
         do(create(verbs, name, Cron("0 2 * * *"), Template("plain", b'{"v":1,"args":{}}'), timedelta()))
     do(verbs.register(WorkerInfo("plain-worker", "s9", "web-09", 1, timedelta(hours=1), None, 2)))
-    do(take(verbs, Kind.LOCK, "plain-lock", Bid("b", timedelta(hours=1), owner="somebody")))
+    do(take(verbs, Kind.LOCK, "plain-lock", LockRequest("b", timedelta(hours=1), owner="somebody")))
     incident = Incident(id=new_job_id(), trouble=next(iter(Trouble)), summary="plain", at=now, last_at=now)
     do(write_incident(verbs, incident))
     publish_watching(stage)

@@ -10,8 +10,8 @@ import pytest
 from shopfloor import PROVE, Shop, eventually
 
 from alert_receivers import hook, mail_server
-from standfast.alerts.delivery import order_delivery, trial_notice
-from standfast.core.states import State
+from standfast.model.states import State
+from standfast.observe.alerts.delivery import order_delivery, trial_notice
 
 KILLS = 10 if PROVE else 1
 

@@ -20,13 +20,13 @@ from fleet import PATIENCE, PROVE, sizes, wait_until
 from watched_app import SAID, Said
 
 from standfast import AlertRule, AppriseChannel, Check, DeadMan, JobStateError, Severity, WebhookChannel
-from standfast.alerts.breach import Breach
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.alerts.delivery import DELIVER
-from standfast.alerts.judge import Round, judge
-from standfast.alerts.standing import Board
-from standfast.core.record import Kind
-from standfast.core.states import State
+from standfast.model.records import Kind
+from standfast.model.states import State
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES
+from standfast.observe.alerts.board import Board
+from standfast.observe.alerts.delivery import DELIVER
+from standfast.observe.alerts.evaluation import Round, evaluate
+from standfast.observe.alerts.observations import Breach
 
 LONG = sizes(short=PATIENCE, full=180.0)
 """Seconds after which what should have come is missing."""
@@ -300,7 +300,7 @@ def test_flapping_for_ten_minutes_tells_no_more_than_the_cool_down_allows():
     for second in range(0, 600, 3):
         breaches = [Breach(rule, "b", "b is silent")] if second // 16 % 2 else []
         seen = Round(began_at + timedelta(seconds=second), [rule], {rule.check}, breaches)
-        judged = judge(board, seen)
+        judged = evaluate(board, seen)
         board, told = judged.board, [*told, *judged.notices]
     assert_cool([(notice.kind, notice.at.timestamp()) for notice in told], rule.cool_down)
 

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shopfloor import Shop
 
-from standfast.codec import Arguments, decode_result, encode_result
+from standfast.model.arguments import Arguments
+from standfast.model.codec import decode_result, encode_result
 
 EXAMPLES = sizes(short=100, full=5_000)
 

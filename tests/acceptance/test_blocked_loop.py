@@ -10,7 +10,7 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop, eventually
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -20,7 +20,7 @@ from shopfloor import PROVE
 import standfast
 from connections import ASYNC, SOME, SYNC, for_libpq, kind, open_own
 from standfast import Standfast, new_job_id
-from standfast.store.protocol import JobFilter
+from standfast.stores.values import JobFilter
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,10 +16,10 @@ from conformance.keys import Keys
 from conformance.leasing import Burying
 from harnesses import AgreeingOnce, open_harness
 from servers import ValkeyServer
-from standfast.clock import Clock
-from standfast.core.states import State
-from standfast.store.backend import Backend
-from standfast.store.redis.backend import RedisBackend
+from standfast.model.clock import Clock
+from standfast.model.states import State
+from standfast.stores.backend import Backend
+from standfast.stores.redis.store import RedisBackend
 
 # The short form: the largest scripts, and what a server decides by itself.
 CHAPTERS = StoreConformance.__bases__ if PROVE else (Fencing, Claiming, Burying, Keys, Driving, AgreeingOnce)

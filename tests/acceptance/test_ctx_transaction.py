@@ -18,8 +18,8 @@ from itertools import count, takewhile
 import pytest
 from shopfloor import PATIENCE, PROVE, eventually
 
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter
+from standfast.model.states import State
+from standfast.stores.values import JobFilter
 
 KILLS = 200 if PROVE else 4
 BACKLOG = 20

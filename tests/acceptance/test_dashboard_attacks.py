@@ -11,9 +11,9 @@ import pytest
 from poison import POISON, SECRET, poison
 from siege import PASSWORD, TOKEN, besieged, csrf_of, told
 
-from standfast.dashboard.access.headers import cookie_name
-from standfast.dashboard.access.known_browsers import COOKIE as KNOWN
-from standfast.dashboard.operations import OPERATIONS
+from standfast.admin.registry import OPERATIONS
+from standfast.dashboard.access.caller import cookie_name
+from standfast.dashboard.access.sessions import KNOWN_COOKIE as KNOWN
 from standfast.dashboard.web.pages import PAGES
 
 

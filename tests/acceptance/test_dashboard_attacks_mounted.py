@@ -11,9 +11,18 @@ from siege import PASSWORD, QUICK, TOKEN
 
 from dashboard_stage import Stage, open_stage
 from standfast.dashboard import Dashboard, Role, User
-from standfast.dashboard.access.headers import POLICY, cookie_name
-from standfast.dashboard.access.sessions import COOKIE, IDLE, LONGEST, How, Session, Sessions, Signer, secret_from
-from standfast.dashboard.access.user_file import add_user
+from standfast.dashboard.access.caller import POLICY, cookie_name
+from standfast.dashboard.access.sessions import (
+    IDLE,
+    LONGEST,
+    SESSION_COOKIE,
+    How,
+    Session,
+    Sessions,
+    Signer,
+    secret_from,
+)
+from standfast.dashboard.access.users import add_user
 from standfast.settings import read_settings
 
 KEY = "k" * 40
@@ -48,7 +57,7 @@ def cookies_of(answer):
 def test_a_session_that_is_over_is_none(stage):
     """Too old, idle for too long, or from the future; signed with the right secret all the same."""
     app = Dashboard(stage, token=TOKEN, secret=KEY, links=True).asgi
-    signer, now, name = Signer(secret_from(KEY)), time.time(), cookie_name(COOKIE, "80", "")
+    signer, now, name = Signer(secret_from(KEY)), time.time(), cookie_name(SESSION_COOKIE, "80", "")
 
     def status(began_at, seen_at):
         session = Session("i", How.LINK, "owner", "", began_at, seen_at)

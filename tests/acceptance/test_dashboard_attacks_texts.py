@@ -10,7 +10,7 @@ from poison import FIELDS, POISON, SECRET, poison
 from siege import PASSWORD, TOKEN, besieged, csrf_of, told
 
 import standfast.dashboard.web
-from standfast.dashboard.operations import OPERATIONS
+from standfast.admin.registry import OPERATIONS
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 from poison import poison
 from siege import TOKEN, besieged, csrf_of, told
 
-from standfast.dashboard.access.bodies import LARGEST_BODY, MOST_FIELDS
-from standfast.dashboard.api.answering import LONGEST_BODY
+from standfast.dashboard.access.request import LARGEST_BODY, MOST_FIELDS
+from standfast.dashboard.api import LONGEST_BODY
 
 BEARER = f"Authorization: Bearer {TOKEN}"
 ALWAYS = {

@@ -7,7 +7,7 @@ import pytest
 from siege import besieged, csrf_of, told
 from targets import ACTS, api_body, api_path, targets
 
-from standfast.dashboard.access.user import Role
+from standfast.admin.operation import Role
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from browser_stage import SECRET
 from playwright.sync_api import expect
 from shopfloor import eventually
 
-from standfast.core.states import State
-from standfast.dashboard.operations import OPERATIONS
+from standfast.admin.registry import OPERATIONS
 from standfast.dashboard.texts import texts_in
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(600)
 """The first of them may have to install a browser."""

@@ -10,16 +10,16 @@ from collections import Counter
 from contextlib import contextmanager
 
 from dashboard_stage import ARGS, SMTP, WORKER, Stage
-from standfast.core.job import Ending, NewJob
-from standfast.core.states import Move
+from standfast.admin.executor import AnswerCache
+from standfast.admin.operation import Role, User
 from standfast.dashboard import Dashboard
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.shared import Shared
-from standfast.ids import new_job_id
-from standfast.store.backend import Around
-from standfast.store.protocol import ClaimRequest
-from standfast.store.sqlite import engine
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.ids import new_job_id
+from standfast.model.job import Ending, NewJob
+from standfast.model.states import Move
+from standfast.stores.backend import BackendWrapper
+from standfast.stores.sqlite import engine
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest
 
 FEW, MANY = 300, 3_000
 DEAD, LEFT = 60, 20
@@ -78,7 +78,7 @@ PAGES = (
 )
 
 
-class Counted(Around):
+class Counted(BackendWrapper):
     """A store whose calls are counted, by verb."""
 
     def __init__(self, inner):
@@ -202,7 +202,7 @@ def test_no_page_costs_more_with_more_finished_jobs(tmp_path, monkeypatch):
     """The same calls, about the same work behind them, and nothing that walks all jobs without an index."""
     for name, value in SPANS.items():
         monkeypatch.setattr(f"standfast.dashboard.reading.{name}", value)
-    monkeypatch.setattr(Shared.__init__, "__defaults__", (math.inf, time.monotonic))  # however slow a page is
+    monkeypatch.setattr(AnswerCache.__init__, "__defaults__", (math.inf, time.monotonic))  # however slow a page is
     with scene(tmp_path / "few", FEW, monkeypatch) as few:
         before = {page: few.costs(page) for page in PAGES}
     with scene(tmp_path / "many", MANY, monkeypatch) as many:

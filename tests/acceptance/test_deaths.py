@@ -6,10 +6,10 @@ import deadly
 import pytest
 from fleet import sizes, wait_until
 
-from standfast.core.incident import Evidence, Incident, Trouble
-from standfast.core.states import State
-from standfast.incidents.book import list_incidents, read_evidence
-from standfast.store.errand import run_errand
+from standfast.model.incidents import Evidence, Incident, Trouble
+from standfast.model.states import State
+from standfast.observe.incidents import list_incidents, read_evidence
+from standfast.stores.verb import run_procedure
 
 HANG_LIMIT = 3
 
@@ -37,11 +37,11 @@ def fleet(request, fleet_on):
 
 
 def incidents(fleet) -> list[Incident]:
-    return list(run_errand(fleet.app.call, list_incidents(fleet.app.verbs)))
+    return list(run_procedure(fleet.app.call, list_incidents(fleet.app.verbs)))
 
 
 def evidence_of(fleet, incident: Incident) -> dict[str, str]:
-    evidence: Evidence = run_errand(fleet.app.call, read_evidence(fleet.app.verbs, incident.id))
+    evidence: Evidence = run_procedure(fleet.app.call, read_evidence(fleet.app.verbs, incident.id))
     return dict(evidence.parts)
 
 

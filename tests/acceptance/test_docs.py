@@ -13,24 +13,23 @@ from ready_python import ReadyPython
 
 import standfast
 from standfast import Background, Context, JobHandle, Life, Standfast, Window, errors, events
-from standfast.alerts.checking import NEEDS
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.cli.failures import ExitCode
+from standfast.admin.job_details import job_fields
+from standfast.admin.registry import OPERATIONS
+from standfast.cli.exit_codes import ExitCode
 from standfast.cli.main import cli
-from standfast.core.alert import Alert, AlertRule, Example, Notice, NoticeKind, Silence
-from standfast.core.outcome import Outcome
-from standfast.core.record import Decision, FireCause
-from standfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
 from standfast.dashboard import Dashboard
-from standfast.dashboard.access.headers import HEADERS
-from standfast.dashboard.operations import OPERATIONS
+from standfast.dashboard.access.caller import HEADERS
 from standfast.dashboard.web.pages import PAGES as PAGES_OF_DASHBOARD
-from standfast.patience import PASSING
-from standfast.policy import declare_options, declare_policy
-from standfast.schedule.rules import Misfire, Overlap, Rule
+from standfast.model.alerts import Alert, AlertRule, Example, Notice, NoticeKind, Silence
+from standfast.model.backoff import TRANSIENT_ERRORS
+from standfast.model.outcomes import Outcome
+from standfast.model.policy import declare_options, declare_policy
+from standfast.model.records import Decision, FireCause
+from standfast.model.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES, NEEDS
+from standfast.observe.obstacles import Cause
+from standfast.schedules.rules import Misfire, Overlap, Rule
 from standfast.settings import Settings
-from standfast.watch.explanation import Cause
-from standfast.watch.jobfields import job_fields
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -105,7 +104,7 @@ def _home(name):
     [
         ("option of `task.options`", set(inspect.signature(declare_options).parameters)),
         ("outcome", {outcome.__name__ for outcome in Outcome.__subclasses__()}),
-        ("backoff", {name for name in standfast.__all__ if _home(name) == "standfast.core.backoff"}),
+        ("backoff", {name for name in standfast.__all__ if _home(name) == "standfast.model.backoff"}),
     ],
 )
 def test_the_tables_about_tasks_are_complete(header, names):
@@ -176,7 +175,7 @@ def test_the_errors_are_drawn_and_documented_as_they_are_defined():
 
 def test_the_errors_of_a_store_that_pass_are_marked():
     """Workers, and an enqueue with `retry_for`, try on after those that are drawn and documented so."""
-    assert {error.__name__ for error in PASSING} == {
+    assert {error.__name__ for error in TRANSIENT_ERRORS} == {
         name for name, parent, passes in drawn_errors() if passes and parent == "StoreError"
     }
 

@@ -16,11 +16,11 @@ from fleet import PROVE
 
 from fault_proxy import Proxy, end_in_postgres, end_in_redis
 from servers import PgBouncer, PostgresServer, RedisServer
-from standfast.core.job import NewJob
 from standfast.errors import StoreUnavailableError
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
 from standfast.settings import Settings
-from standfast.store.open import open_backend
+from standfast.stores.url import open_backend
 
 CANCELLED = 10_000 if PROVE else 400
 CUTS = 300 if PROVE else 12
@@ -110,11 +110,11 @@ async def test_cancelled_at_any_moment(world, measured):
 
 BESIDE = """
 import os, sys, threading
-from standfast.core.job import NewJob
+from standfast.model.job import NewJob
 from standfast.errors import StoreUnavailableError
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
 from standfast.settings import Settings
-from standfast.store.open import open_backend
+from standfast.stores.url import open_backend
 
 backend = open_backend(Settings(url=sys.argv[1], store_timeout=20))
 

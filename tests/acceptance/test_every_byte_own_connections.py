@@ -17,7 +17,7 @@ from fault_proxy import Fault, Harm, Proxy, end_in_postgres
 from servers import PostgresServer
 from standfast import Standfast
 from standfast.errors import StandfastError
-from standfast.store.protocol import JobFilter
+from standfast.stores.values import JobFilter
 
 pytestmark = [
     pytest.mark.usefixtures("own_leavings"),

@@ -18,9 +18,9 @@ from verb_scenes import Stage
 from fault_proxy import Fault, Harm, Proxy, Way, end_in_postgres
 from servers import PgBouncer, PostgresServer
 from standfast.errors import StoreError
-from standfast.ids import new_job_id
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.protocol import ClaimRequest, WorkerBeat
+from standfast.model.ids import new_job_id
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest, WorkerBeat
 
 HARMED = "harmed"
 """By which name the server knows the connections that go through the proxy."""

@@ -14,7 +14,7 @@ from verb_scenes import Stage
 
 from fault_proxy import Fault, Harm, Proxy, Way, end_in_redis
 from servers import RedisServer
-from standfast.store.redis.backend import RedisBackend
+from standfast.stores.redis.store import RedisBackend
 
 CASES = {Harm.CUT: 16, Harm.LATE: 4}
 """Of those that begin with this harm; silence takes a while to be noticed."""

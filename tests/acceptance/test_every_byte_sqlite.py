@@ -21,14 +21,15 @@ import pytest
 from fleet import PROVE
 
 from conformance.harness import TASK, Harness, new_save
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Ending, JobAction, NewJob, OnConflict, Progress
-from standfast.core.states import Move, State
 from standfast.errors import StoreError
-from standfast.store.protocol import ClaimRequest, Store, WorkerBeat, WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.group import Entry
-from standfast.store.verb import Access, Verb
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Ending, JobAction, NewJob, OnConflict, Progress
+from standfast.model.states import Move, State
+from standfast.stores.contract import Store
+from standfast.stores.sqlite.engine import Entry
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.stores.verb import Access, Verb
 from standfast.testing.clock import FakeClock
 from system_calls import Fault, run_with_fault, window
 

@@ -24,13 +24,12 @@ from tests.interruptions import ALONG_THE_WAY, OURS, Interrupted, TimeIsUpError,
 from tests.unit.durable.desk import Desk
 
 from standfast import Exponential, Retries, Standfast, StandfastError
-from standfast.attendant import Attendant
-from standfast.core.job import ClaimRef
-from standfast.core.states import State
-from standfast.locks.errands import look_at_all
-from standfast.worker import notes as notes_module
-from standfast.worker.notefile import FileLog, FileLogReader
-from standfast.worker.notes import Notes, read_notes
+from standfast.durable.lockstate import look_at_all
+from standfast.model.concurrency import OnDemandThread
+from standfast.model.job import ClaimRef
+from standfast.model.states import State
+from standfast.worker import claim_log as notes_module
+from standfast.worker.claim_log import ClaimLog, ClaimLogFile, ClaimLogFileReader, read_claim_log
 
 PATIENCE = 10.0
 """Seconds in which something comes that has to come; no test takes so long."""
@@ -274,7 +273,7 @@ def test_the_thread_of_an_attendant(error):
     class Owner:
         def __init__(self):
             self.wake = threading.Event()
-            self.attendant = Attendant("tested", self.live, lambda _: None)
+            self.attendant = OnDemandThread("tested", self.live, lambda _: None)
             self.todo = 0
             self.at_work = 0
 
@@ -324,25 +323,25 @@ def test_the_notes_file(tmp_path, monkeypatch, error, room):
 
     def begun():
         nonlocal log, pen
-        log = FileLog(path)
-        pen = Notes(log)
+        log = ClaimLogFile(path)
+        pen = ClaimLog(log)
         pen.answered(1, [A])
         pen.started(A)
 
     begun()
     for outcome in interrupted(note, error):
-        before = read_notes(FileLogReader(path))
+        before = read_claim_log(ClaimLogFileReader(path))
         assert A in before.running, f"after {outcome.at} one that runs would be given to others"
         assert before.held <= {A, B}
         # Whoever was interrupted gives up what it had in hand, as an attempt does that has failed.
         pen.ended([B])
         pen.answered(3, [C])
         pen.started(C)
-        noted = read_notes(FileLogReader(path))
+        noted = read_claim_log(ClaimLogFileReader(path))
         assert (noted.closed_call, noted.held, noted.running) == (3, {A, C}, {A, C}), f"after {outcome.at}"
         pen.returned(A)
         pen.ended([C])
-        noted = read_notes(FileLogReader(path))
+        noted = read_claim_log(ClaimLogFileReader(path))
         assert (noted.held, noted.running) == ({A}, set()), f"after {outcome.at}"
         log.close()
         begun()
@@ -354,8 +353,8 @@ def test_claims_whose_note_was_interrupted(tmp_path, monkeypatch, error, room):
     """Their worker does not get them: so they are not held, or beats would keep them from others for ever."""
     monkeypatch.setattr(notes_module, "COMPACT_AT", room)
     path = tmp_path / "child.notes"
-    log = FileLog(path)
-    pen = Notes(log)
+    log = ClaimLogFile(path)
+    pen = ClaimLog(log)
 
     def note():
         pen.answered(2, [B])
@@ -363,10 +362,10 @@ def test_claims_whose_note_was_interrupted(tmp_path, monkeypatch, error, room):
     for outcome in at_every_place(note, error=error):
         pen.answered(3, [C])
         expected = {B, C} if outcome.error is None else {C}
-        assert read_notes(FileLogReader(path)).held == expected, f"after {outcome.at}"
+        assert read_claim_log(ClaimLogFileReader(path)).held == expected, f"after {outcome.at}"
         log.close()
-        log = FileLog(path)
-        pen = Notes(log)
+        log = ClaimLogFile(path)
+        pen = ClaimLog(log)
 
 
 @EVERY_ERROR
@@ -476,8 +475,8 @@ def test_real_signals(app):
 HOST = """
 import os, signal, sys, threading
 from standfast import Context, Standfast
-from standfast.host import Host
-from standfast.host.binding import leave_in_order
+from standfast.hosts import Host
+from standfast.hosts.binding import leave_in_order
 from tests.interruptions import OURS, interrupted_at
 
 app = Standfast(os.environ["JOBS"])

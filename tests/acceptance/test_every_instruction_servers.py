@@ -18,19 +18,19 @@ from pathlib import Path
 import pytest
 from shopfloor import PROVE
 
-import standfast.store.postgres
-import standfast.store.redis
+import standfast.stores.postgres
+import standfast.stores.redis
 from interruptions import ALONG_THE_WAY, OURS, TimeIsUpError, at_every_place
-from standfast.core.job import NewJob
-from standfast.core.states import State
 from standfast.errors import StoreError, StoreUnavailableError
-from standfast.ids import new_job_id
-from standfast.store.postgres.address import POOL_SIZE
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.redis.address import Address as RedisAddress
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.threads import Reply
-from standfast.store.verb import Access
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.states import State
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.postgres.url import POOL_SIZE
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.redis.url import Address as RedisAddress
+from standfast.stores.threads import Reply
+from standfast.stores.verb import Access
 
 # What was being opened, begun or dropped when the handler raised is nobody's, and Python says so.
 pytestmark = [
@@ -52,7 +52,7 @@ LIBRARY = str(Path(asyncio.__file__).parent.parent)
 WAKES = Reply.wake.__code__
 """Takes a step of a task, as the event loop does. An exception there may cut short what asyncio does at the task's
 end, and those who gather it would not hear of that: so it is where the event loop itself takes the step."""
-FOLDERS = tuple(str(Path(store.__file__).parent) for store in (standfast.store.redis, standfast.store.postgres))
+FOLDERS = tuple(str(Path(store.__file__).parent) for store in (standfast.stores.redis, standfast.stores.postgres))
 KINDS = {"exception": TimeIsUpError, "exit": SystemExit, "interrupt": KeyboardInterrupt, "memory": MemoryError}
 RAISED = tuple(KINDS.values())
 

@@ -26,11 +26,11 @@ from fleet import PATIENCE, PROVE, sizes
 
 from forking import run_forking
 from interruptions import TimeIsUpError, at_every_place
-from standfast.core.job import NewJob
 from standfast.errors import StoreUnavailableError
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.group import Entry, GroupWriter
-from standfast.store.verb import Access
+from standfast.model.job import NewJob
+from standfast.stores.sqlite.engine import Entry, GroupWriter
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Access
 
 ERRORS = (TimeIsUpError, TimeoutError, KeyboardInterrupt, SystemExit, MemoryError)
 """What handlers raise, and what needs no handler."""
@@ -275,9 +275,9 @@ FORKS = """
 import sys
 sys.path[:0] = sys.argv[2].split(":")
 from interruptions import TimeIsUpError, at_every_place
-from standfast.core.job import NewJob
-from standfast.store.sqlite import forks
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.stores.sqlite import connect as forks
+from standfast.stores.sqlite.store import SqliteBackend
 sys.unraisablehook = lambda _: None  # what is raised in what a fork calls is told there, and the fork goes on
 forks.FORK_PATIENCE = 3600.0
 step = int(sys.argv[3])

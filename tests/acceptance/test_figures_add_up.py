@@ -6,16 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 from shopfloor import Shop
 
-from standfast.figures.reading import read_figures
-from standfast.figures.rows import PAIRS
-from standfast.figures.series import Series
-from standfast.objectives.published import published_objectives
-from standfast.objectives.standing import read_standings
-from standfast.store.errand import run_errand
+from standfast.observe.burn_rates import read_standings
+from standfast.observe.figures.counts import PAIRS
+from standfast.observe.figures.series import Series, read_figures
+from standfast.observe.objectives import published_objectives
+from standfast.stores.verb import run_procedure
 
 
 def read(shop: Shop) -> Series:
-    return run_errand(shop.app.call, read_figures(shop.app.verbs, datetime.now(UTC) - timedelta(hours=1)))
+    return run_procedure(shop.app.call, read_figures(shop.app.verbs, datetime.now(UTC) - timedelta(hours=1)))
 
 
 def test_figures_add_up_after_a_graceful_stop(tmp_path):
@@ -65,7 +64,7 @@ def test_what_an_objective_is_about_is_counted_among_very_many(tmp_path):
             shop.tasks.pack.options(queue=f"customer-{number}").enqueue_many([{"order": 1}, {"order": 2}])
         shop.tasks.pack.options(queue="rare").enqueue(order=1)
         shop.drain()
-        objectives = run_errand(shop.app.call, published_objectives(shop.app.verbs))
-        [found] = run_errand(shop.app.call, read_standings(shop.app.verbs, objectives))
+        objectives = run_procedure(shop.app.call, published_objectives(shop.app.verbs))
+        [found] = run_procedure(shop.app.call, read_standings(shop.app.verbs, objectives))
         assert (found.objective.name, found.good, found.bad) == ("rare-works", 1, 0)
         assert read(shop).total.completed == 2 * (PAIRS + 60) + 1

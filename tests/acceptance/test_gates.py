@@ -23,13 +23,12 @@ from simulator.run import _judge, _sweep
 from simulator.story import SETTINGS, Story
 from simulator.world import World
 from standfast import Window
-from standfast.core.job import ClaimRef, NewJob
-from standfast.core.states import Move, State
-from standfast.gates.adaptive import TICK, Adaptive
-from standfast.gates.limit import Limit
-from standfast.gates.limits import Limits
-from standfast.store.protocol import JobFilter
-from standfast.worker.gates import Gate, Gates
+from standfast.model.job import ClaimRef, NewJob
+from standfast.model.states import Move, State
+from standfast.schedules.adaptive import TICK, Adaptive
+from standfast.schedules.limits import Limit, Limits
+from standfast.stores.values import JobFilter
+from standfast.worker.limits import Gate, Gates
 
 SEEDS = range(300 if os.environ.get("STANDFAST_PROVE") else 6)
 KINDS = {"task": ("scan",), "gate": ("copy", "move"), "queue": ("send",)}

@@ -23,7 +23,7 @@ from shopfloor import HERE, PATIENCE, STANDFAST, Shop, environment, eventually
 
 from servers.process import free_port
 from standfast import Standfast
-from standfast.store.protocol import WorkerInfo
+from standfast.stores.values import WorkerInfo
 
 TOKEN = "a-token-that-nobody-guesses"
 SECRET = "hunter2-hunter2"

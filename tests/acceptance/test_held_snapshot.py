@@ -18,7 +18,7 @@ from batches import Batches
 from fleet import PROVE, sizes
 
 from connections import for_libpq
-from standfast.core.states import State
+from standfast.model.states import State
 
 GONE_BY = sizes(short=5_000, full=200_000)
 """Jobs that go through while the snapshot is held."""

@@ -7,7 +7,7 @@ import pytest
 from fleet import PROVE, sizes
 from host_stage import Stage, gunicorn
 
-from standfast.core.record import Decision
+from standfast.model.records import Decision
 
 FOUR = gunicorn("gunicorn-four", "host_flask:web", workers=4)
 SECONDS = sizes(short=4, full=60)

@@ -17,7 +17,7 @@ from fleet import HERE, PATIENCE, PROVE
 from host_stage import PYTHON, Kind, Stage, django, gunicorn, uvicorn
 
 from standfast import State
-from standfast.core.record import Kind as RecordKind
+from standfast.model.records import Kind as RecordKind
 
 ROOT = HERE.parents[1]
 LAB = Path.home() / ".cache" / "standfast-host-matrix"

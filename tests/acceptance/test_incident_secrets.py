@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from shopfloor import STANDFAST, Worker, environment, import_anew, run
 
-from standfast.core.record import Kind
+from standfast.model.records import Kind
 
 TOKEN = "tok/5Kq+9xYz ☂ 'quoted'"
 """An argument that is marked as secret."""

@@ -8,9 +8,9 @@ import pytest
 from fleet import sizes, wait_until
 from shopfloor import STANDFAST, Worker, environment
 
-from standfast.core.states import State
-from standfast.incidents.book import list_incidents
-from standfast.store.errand import run_errand
+from standfast.model.states import State
+from standfast.observe.incidents import list_incidents
+from standfast.stores.verb import run_procedure
 
 
 def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
@@ -47,7 +47,7 @@ def test_deaths_of_one_cause_are_one_incident_that_counts(fleet_on_each_store):
     dead = [fleet.wait_for(job, State.DEAD) for job in jobs]
 
     def counted() -> bool:
-        return len(jobs) in [each.count for each in run_errand(fleet.app.call, list_incidents(fleet.app.verbs))]
+        return len(jobs) in [each.count for each in run_procedure(fleet.app.call, list_incidents(fleet.app.verbs))]
 
     wait_until(counted, what="an incident that counts all")
     [incident] = fleet.standfast_json("incidents", "list")

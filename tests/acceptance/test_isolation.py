@@ -11,11 +11,11 @@ import isolation_app
 import pytest
 from fleet import sizes, wait_until
 
-from standfast.core.incident import Trouble
-from standfast.core.job import Progress
-from standfast.core.states import State
-from standfast.incidents.book import list_incidents, read_evidence
-from standfast.store.errand import run_errand
+from standfast.model.incidents import Trouble
+from standfast.model.job import Progress
+from standfast.model.states import State
+from standfast.observe.incidents import list_incidents, read_evidence
+from standfast.stores.verb import run_procedure
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
@@ -67,12 +67,12 @@ def incident_of(fleet, job_id, trouble):
     backend = fleet.app.backend
 
     def found():
-        incidents = run_errand(backend.run, list_incidents(backend.verbs))
+        incidents = run_procedure(backend.run, list_incidents(backend.verbs))
         return next((each for each in incidents if job_id in [job.job_id for job in each.jobs]), None)
 
     incident = wait_until(found, what=f"an incident of {job_id}")
     assert incident.trouble is trouble
-    return incident, run_errand(backend.run, read_evidence(backend.verbs, incident.id)).parts
+    return incident, run_procedure(backend.run, read_evidence(backend.verbs, incident.id)).parts
 
 
 @pytest.mark.parametrize("isolated", sizes(short=["sqlite"], full=STORES), indirect=True)

@@ -12,7 +12,7 @@ import pytest
 from crowd import Order, enqueue_together
 from fleet import PATIENCE, PROVE, sizes, wait_until
 
-from standfast.core.states import FINAL, State
+from standfast.model.states import FINAL, State
 
 PROCESSES = 5
 THREADS = 10

@@ -13,8 +13,8 @@ from itertools import pairwise
 import pytest
 from fleet import PATIENCE, PROVE, sizes, wait_until
 
-from standfast.core.job import ClaimRef, Ending, Verdict
-from standfast.core.states import Move, State
+from standfast.model.job import ClaimRef, Ending, Verdict
+from standfast.model.states import Move, State
 
 WORKERS = sizes(short=3, full=5)
 OPTIONS = {"lease": 3, "concurrency": 2}

@@ -13,8 +13,8 @@ import checkpoints_app
 import pytest
 from fleet import PROVE, sizes, wait_until
 
-from standfast.core.states import State
-from standfast.durable.written import view_of
+from standfast.durable.memo_view import memo_view
+from standfast.model.states import State
 
 ROWS = sizes(short=3_000, full=100_000)
 EVERY = 100
@@ -112,7 +112,7 @@ def test_no_item_is_repeated_after_a_stop(fleet, task):
         watched.wait_for(number * ROWS // (STOPS + 2), runs=number)
         tree.signal_supervisor(signal.SIGTERM)
         assert tree.exit_code() == 0
-        [cursor] = view_of(fleet.app.call(fleet.app.verbs.memos(watched.job_id)), values=False).cursors
+        [cursor] = memo_view(fleet.app.call(fleet.app.verbs.memos(watched.job_id)), values=False).cursors
         assert (cursor.name, cursor.done) == ("items", len(watched.items))
     fleet.start(**OPTIONS)
 
@@ -130,7 +130,7 @@ def test_a_cancelled_loop_ends_between_two_items(fleet_here):
     watched.wait_for(500, runs=1)
     fleet_here.app.handle(watched.job_id).cancel()
     fleet_here.wait_for(watched.job_id, State.CANCELLED)
-    [cursor] = view_of(fleet_here.app.call(fleet_here.app.verbs.memos(watched.job_id)), values=False).cursors
+    [cursor] = memo_view(fleet_here.app.call(fleet_here.app.verbs.memos(watched.job_id)), values=False).cursors
     assert cursor.done == len(watched.items)
 
 

@@ -16,8 +16,8 @@ import pytest
 from fleet import PATIENCE, sizes, wait_until
 from long_app import SHARED, STEPS
 
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter
+from standfast.model.states import State
+from standfast.stores.values import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=1_500))
 

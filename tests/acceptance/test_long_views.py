@@ -11,15 +11,15 @@ import views_app
 from fleet import PATIENCE, sizes, wait_until
 
 from standfast import Progress, Standfast
-from standfast.codec import MASK
-from standfast.core.job import ClaimRef
-from standfast.core.states import State
-from standfast.incidents.book import list_incidents, read_evidence
+from standfast.durable.files import shelf_of
+from standfast.model.job import ClaimRef
+from standfast.model.secrets import MASK
+from standfast.model.states import State
+from standfast.observe.incidents import list_incidents, read_evidence
 from standfast.settings import load_settings
-from standfast.store.errand import run_errand
-from standfast.store.files import shelf_of
-from standfast.store.identity import identity_of
-from standfast.store.open import open_backend
+from standfast.stores.backend import identity_of
+from standfast.stores.url import open_backend
+from standfast.stores.verb import run_procedure
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
@@ -112,9 +112,9 @@ def test_what_a_crashed_attempt_logged_is_kept(fleet):
     backend = fleet.app.backend
 
     def evidence():
-        kept = run_errand(backend.run, list_incidents(backend.verbs))
+        kept = run_procedure(backend.run, list_incidents(backend.verbs))
         mine = [each for each in kept if any(job.job_id == job_id for job in each.jobs)]
-        return mine and run_errand(backend.run, read_evidence(backend.verbs, mine[0].id)).parts
+        return mine and run_procedure(backend.run, read_evidence(backend.verbs, mine[0].id)).parts
 
     parts = wait_until(evidence, what="the incident")
     assert any("falls in attempt 1" in text for text in parts.values())

@@ -12,7 +12,7 @@ from commands import ask
 from fleet import now, sizes, wait_until
 
 from servers import PostgresServer, RedisServer
-from standfast.core.states import State
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=900))
 

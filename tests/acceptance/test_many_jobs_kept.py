@@ -15,7 +15,7 @@ from psycopg import sql
 
 from connections import for_libpq
 from empty_stores import with_query
-from standfast.core.states import State
+from standfast.model.states import State
 
 FINISHED = sizes(short=20_000, full=5_000_000)
 READY = sizes(short=4_000, full=700_000)

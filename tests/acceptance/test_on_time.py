@@ -19,8 +19,8 @@ from fleet import PROVE, Fleet, now, sizes
 from game.counted import environment
 from game.counted.address import CountedUrl
 from game.counted.journal import read_calls
-from standfast.core.job import NewJob
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
 
 JOBS = sizes(short=150, full=1000)
 SPAN = sizes(short=5.0, full=20.0)

@@ -10,9 +10,9 @@ import pytest
 from fleet import group_of, sizes, wait_until
 from fleet_app import TICKS, TICKS_OVERLAP
 
-from standfast.core.record import Decision
-from standfast.core.states import State
-from standfast.schedule.plan import PLANNED_KEY, SCHEDULE_KEY
+from standfast.model.job import PLANNED_KEY, SCHEDULE_KEY
+from standfast.model.records import Decision
+from standfast.model.states import State
 
 EVERY = timedelta(seconds=0.5)
 WORKERS = 5

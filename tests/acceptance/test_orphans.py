@@ -8,8 +8,8 @@ import time
 import pytest
 from fleet import sizes, wait_until
 
-from standfast.core.states import State
-from standfast.supervisor.guardian import started_of
+from standfast.model.states import State
+from standfast.supervisor.reaper_main import started_of
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -17,8 +17,8 @@ from fleet import sizes, wait_until
 
 from servers import PostgresServer, RedisSentinel, RedisServer
 from standfast import Standfast, StoreUnavailableError
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter
+from standfast.model.states import State
+from standfast.stores.values import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=900))
 

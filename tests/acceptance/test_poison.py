@@ -7,8 +7,8 @@ import pytest
 from fleet import sizes, wait_until
 from poison_app import Deadly
 
-from standfast.core.crash import CRASHES_ALONE_LIMIT
-from standfast.core.states import State
+from standfast.model.crash import CRASHES_ALONE_LIMIT
+from standfast.model.states import State
 
 INNOCENTS = sizes(short=100, full=500)
 

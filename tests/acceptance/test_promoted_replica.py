@@ -11,7 +11,7 @@ from fleet import sizes, wait_until
 
 from servers import RedisSentinel, RedisServer, ValkeyServer
 from standfast import JobNotFoundError, StoreUnavailableError
-from standfast.core.states import State
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=900))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from fleet import now, sizes, wait_until
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 LEASE = sizes(short=2, full=15)
 SECOND = timedelta(seconds=1)

@@ -8,8 +8,8 @@ from itertools import chain
 import pytest
 from fleet import sizes, wait_until
 
-from standfast.core.crash import CRASHES_ALONE_LIMIT
-from standfast.core.states import State
+from standfast.model.crash import CRASHES_ALONE_LIMIT
+from standfast.model.states import State
 
 RUNNING = sizes(short=16, full=256)
 LASTS = sizes(short=1.0, full=10.0)

@@ -11,7 +11,7 @@ import pytest
 from fleet import STANDFAST, sizes, wait_until
 
 from standfast import Standfast
-from standfast.supervisor.crew import EARLY_DEATHS_LIMIT
+from standfast.supervisor.children import EARLY_DEATHS_LIMIT
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -6,9 +6,9 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop, eventually
 
-from standfast.core.states import State
-from standfast.incidents.book import list_incidents
-from standfast.store.errand import run_errand
+from standfast.model.states import State
+from standfast.observe.incidents import list_incidents
+from standfast.stores.verb import run_procedure
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -40,7 +40,7 @@ def test_a_worker_whose_own_loop_keeps_failing_is_replaced_and_nobody_pays(shop)
 
     def told():
         return [
-            each for each in run_errand(backend.run, list_incidents(backend.verbs)) if "reporter" in each.summary
+            each for each in run_procedure(backend.run, list_incidents(backend.verbs)) if "reporter" in each.summary
         ]
 
     eventually(lambda: sum(each.count for each in told()) >= 5, "all failures counted")

@@ -15,7 +15,7 @@ import pytest
 from batches import Batches
 from fleet import PROVE, sizes, wait_until
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 EACH = sizes(short=6_000, full=120_000)
 """Jobs that each worker finishes."""

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from fleet import now, wait_until
 
-from standfast.core.job import Ending, NewJob
-from standfast.core.states import Move, Reason, State
-from standfast.ids import new_job_id
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.ids import new_job_id
+from standfast.model.job import Ending, NewJob
+from standfast.model.states import Move, Reason, State
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import AnyOf, At, Calendar, ConfigurationError, Cron, Every, Window
-from standfast.schedule.rules import Ground
+from standfast.schedules.rules import Ground
 
 NAIVE = datetime(2026, 3, 1, 9)  # noqa: DTZ001 - as people forget
 EXAMPLE = 'as in Cron("30 2 * * *"), each day at 02:30'

@@ -7,8 +7,8 @@ from policy_stage import PolicyStage
 
 from schedule_stage import NAME, NOON
 from standfast import At, ConfigurationError, Every, Window
-from standfast.core.record import Decision
-from standfast.core.states import Move, State
+from standfast.model.records import Decision
+from standfast.model.states import Move, State
 
 HOUR = 3600.0
 

@@ -22,7 +22,7 @@ from croniter import croniter
 from fleet import PROVE
 
 from standfast import Cron
-from standfast.schedule.rules import Ground
+from standfast.schedules.rules import Ground
 
 EXPRESSIONS = 10_000 if PROVE else 500
 AROUND_CHANGES = 2_000 if PROVE else 100

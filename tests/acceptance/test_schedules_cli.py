@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fleet import sizes, wait_until
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 
 @pytest.fixture

@@ -19,14 +19,16 @@ from simulator.replacing import replaced
 from simulator.run import _sweep
 from simulator.story import SETTINGS, Story
 from simulator.world import World
-from standfast import Every, ids
-from standfast.core.record import Decision
-from standfast.core.states import FINAL, State
+from standfast import Every
 from standfast.errors import ScheduleExistsError, StandfastError
-from standfast.schedule import errands
-from standfast.schedule.plan import PLANNED_KEY, Template
-from standfast.store.errand import arun_errand
-from standfast.store.memory.record_verbs import RecordVerbs
+from standfast.model import ids
+from standfast.model.job import PLANNED_KEY
+from standfast.model.records import Decision
+from standfast.model.states import FINAL, State
+from standfast.schedules import fires as errands
+from standfast.schedules.schedule import Template
+from standfast.stores.memory.records import RecordVerbs
+from standfast.stores.verb import arun_procedure
 
 SEEDS = range(400 if os.environ.get("STANDFAST_PROVE") else 4)
 EVERY = timedelta(seconds=20)
@@ -42,7 +44,7 @@ class TickingStory(Story):
         while True:
             try:
                 async with asyncio.timeout(SETTINGS.store_timeout):
-                    await arun_errand(
+                    await arun_procedure(
                         self._world.call, errands.create(self._world.store, "ticks", RULE, JOB, AHEAD)
                     )
             except ScheduleExistsError:  # by a try whose answer was lost

@@ -9,7 +9,7 @@ import pytest
 from shopfloor import PROVE, Shop
 
 from standfast import ArgumentsError
-from standfast.codec import MASK
+from standfast.model.secrets import MASK
 
 TOKEN = 'tok-5Kq\'9\\xY "z" ☂'
 PIECES = ("tok-5Kq", "9\\\\xY", "9\\xY", "☂")

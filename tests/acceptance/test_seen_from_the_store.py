@@ -2,7 +2,7 @@
 
 from fleet import wait_until
 
-from standfast.catalogue.book import read_catalogue
+from standfast.observe.catalogue import read_catalogue
 
 
 def test_a_worker_tells_how_it_is_and_what_it_can_run(fleet_on):

@@ -9,7 +9,7 @@ import fleet_app
 import pytest
 from fleet import now, sizes, wait_until
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 

@@ -6,10 +6,10 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop, eventually
 
-from standfast.core.incident import Trouble
-from standfast.core.states import State
-from standfast.incidents.book import list_incidents, read_evidence
-from standfast.store.errand import run_errand
+from standfast.model.incidents import Trouble
+from standfast.model.states import State
+from standfast.observe.incidents import list_incidents, read_evidence
+from standfast.stores.verb import run_procedure
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -28,9 +28,9 @@ def shop(request, tmp_path, monkeypatch):
 def incidents(shop):
     """Return all incidents of exceptions, each with its evidence."""
     backend = shop.app.backend
-    found = run_errand(backend.run, list_incidents(backend.verbs))
+    found = run_procedure(backend.run, list_incidents(backend.verbs))
     return [
-        (each, run_errand(backend.run, read_evidence(backend.verbs, each.id)).parts)
+        (each, run_procedure(backend.run, read_evidence(backend.verbs, each.id)).parts)
         for each in found
         if each.trouble is Trouble.EXCEPTION
     ]

@@ -17,7 +17,7 @@ from shopfloor import assert_one_line, run
 from servers import Authority, PostgresServer, RedisServer, TlsFront
 from servers.process import give_away
 from standfast import Standfast, StoreError, StoreUnavailableError
-from standfast.core.states import State
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -12,8 +12,8 @@ from collections import Counter
 import pytest
 from shopfloor import PROVE, environment, eventually
 
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter
+from standfast.model.states import State
+from standfast.stores.values import JobFilter
 
 CUSTOMERS = 20 if PROVE else 6
 ORDERS = 50 if PROVE else 15

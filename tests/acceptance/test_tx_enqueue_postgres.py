@@ -10,8 +10,8 @@ from test_tx_enqueue import test_rows_and_jobs_agree  # noqa: F401 - the same te
 
 from connections import KINDS, open_own
 from standfast import ConfigurationError
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter
+from standfast.model.states import State
+from standfast.stores.values import JobFilter
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -13,7 +13,7 @@ import pytest
 from shopfloor import PATIENCE, PROVE, Shop, eventually
 
 from standfast import JobDeadError, ResultTimeoutError
-from standfast.core.job import Progress
+from standfast.model.job import Progress
 
 HANDLES = 2_000 if PROVE else 500
 WINDOW = 10.0 if PROVE else 2.0

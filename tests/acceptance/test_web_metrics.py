@@ -15,7 +15,7 @@ from fleet import PROVE, sizes
 from host_stage import Stage, gunicorn, uvicorn
 from test_metrics import Scraped
 
-from standfast.metrics.folding import counts_in
+from standfast.observe.metrics.shared import counts_in
 
 KILLS = sizes(short=1, full=10)
 NAPS = 120

@@ -18,11 +18,11 @@ from simulator.run import _judge, _sweep
 from simulator.story import SETTINGS, Story
 from simulator.watching import Seen
 from simulator.world import World
-from standfast.core.job import NewJob
-from standfast.core.states import Move, State
-from standfast.schedule.closing import About, ClosedHours, declare_hours
-from standfast.schedule.window import Window
-from standfast.worker.closures import Closures
+from standfast.model.job import NewJob
+from standfast.model.states import Move, State
+from standfast.schedules.closed_hours import About, ClosedHours, declare_hours
+from standfast.schedules.windows import Window
+from standfast.worker.windows import Closures
 
 SEEDS = range(400 if os.environ.get("STANDFAST_PROVE") else 6)
 MINUTES = range(10)

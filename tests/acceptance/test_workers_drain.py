@@ -3,7 +3,7 @@
 import pytest
 from fleet import wait_until
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 pytestmark = pytest.mark.timeout(120)
 

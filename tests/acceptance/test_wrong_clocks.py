@@ -15,7 +15,7 @@ import pytest
 from fleet import sizes
 from shopfloor import Shop
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 WRONG_CLOCK = Path(__file__).parent / "wrong_clock"
 WRONG_BY = 45.0

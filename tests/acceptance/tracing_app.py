@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from standfast import Context, Secret, Standfast
-from standfast.logs import add_job_fields
+from standfast.observe.logs.job_log import add_job_fields
 
 FOLDER = Path(__file__).resolve().parent
 SPANS = FOLDER / "spans.jsonl"

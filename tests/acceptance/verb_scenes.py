@@ -9,14 +9,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from conformance.harness import Harness, new_save
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move, State
-from standfast.core.vitals import Vitals
-from standfast.ids import new_job_id
-from standfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
-from standfast.store.verb import Verb
+from standfast.model.crash import Death, DeathKind
+from standfast.model.ids import new_job_id
+from standfast.model.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move, State
+from standfast.stores.contract import Store
+from standfast.stores.values import ClaimRequest, JobFilter, Vitals, WorkerBeat, WorkerInfo
+from standfast.stores.verb import Verb
 from standfast.testing.clock import FakeClock
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from standfast import Every, Standfast
-from standfast.alerts.channel import Channel, DeadMan
-from standfast.core.alert import AlertRule
+from standfast.model.alerts import AlertRule
+from standfast.observe.alerts.channel import Channel, DeadMan
 
 SAID = "STANDFAST_TEST_ALERTS"
 """Where the environment names that file."""

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from conformance.harness import Harness
-from standfast.core.job import Job, NewJob, OnLate
+from standfast.model.job import Job, NewJob, OnLate
 
 _SPAN = timedelta(hours=1)
 

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import asdict
 
 from conformance.harness import KNOWN, LEASE, TASK, Harness, new_save
-from standfast.core.crash import OF_HOST, Death, DeathKind
-from standfast.core.job import (
+from standfast.errors import StandfastError
+from standfast.model.crash import OF_HOST, Death, DeathKind
+from standfast.model.job import (
     Claim,
     ClaimRef,
     Ending,
@@ -22,13 +23,13 @@ from standfast.core.job import (
     OnLate,
     Progress,
 )
-from standfast.core.memo import SLEEPING, Save, signal_memo, signal_reason
-from standfast.core.record import Change, Decision, Fire, FireCause, Kind
-from standfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
-from standfast.errors import StandfastError
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, Vitals, WorkerBeat, WorkerInfo
-from standfast.store.verb import Verb
+from standfast.model.memos import SLEEPING, Save, signal_memo, signal_reason
+from standfast.model.records import Change, Decision, Fire, FireCause, Kind
+from standfast.model.states import CLAIMED, ENDINGS, Move, Reason, State
+from standfast.stores.contract import Store
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import ClaimAnswer, ClaimRequest, JobFilter, Vitals, WorkerBeat, WorkerInfo
+from standfast.stores.verb import Verb
 
 STEPS = 80
 QUEUES = ("a", "b")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.job import JobAction, OnConflict
-from standfast.core.memo import SLEEPING
-from standfast.core.states import Move, Reason, State
 from standfast.errors import KeyTakenError
+from standfast.model.job import JobAction, OnConflict
+from standfast.model.memos import SLEEPING
+from standfast.model.states import Move, Reason, State
 
 ACTS_ON = {
     JobAction.RETRY: {State.DEAD: State.READY, State.SCHEDULED: State.READY},

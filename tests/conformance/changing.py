@@ -7,11 +7,11 @@ import pytest
 
 from conformance.harness import Harness
 from conformance.recording import all_there_is
-from standfast.core.job import OnConflict
-from standfast.core.record import Change
-from standfast.core.states import CLAIMED, Reason, State
 from standfast.errors import JobStateError
-from standfast.store.protocol import ClaimRequest
+from standfast.model.job import OnConflict
+from standfast.model.records import Change
+from standfast.model.states import CLAIMED, Reason, State
+from standfast.stores.values import ClaimRequest
 
 
 def _in(seconds: float) -> timedelta:

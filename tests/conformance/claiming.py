@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.states import Move, State
 from standfast.errors import WorkerBuriedError
+from standfast.model.states import Move, State
 
 
 def _in(seconds: float) -> timedelta:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from conformance.harness import KNOWN, TASK, Harness
-from standfast.core.crash import CRASHES_ALONE_LIMIT, OF_HOST, Death, DeathKind, Orphan, aftermath
-from standfast.core.job import ClaimRef, Failure, KnownTask
-from standfast.core.states import STARTED_ITS_LAST, Move, Reason, State
-from standfast.store.protocol import DueSuspects
+from standfast.model.crash import CRASHES_ALONE_LIMIT, OF_HOST, Death, DeathKind, Orphan, aftermath
+from standfast.model.job import ClaimRef, Failure, KnownTask
+from standfast.model.states import STARTED_ITS_LAST, Move, Reason, State
+from standfast.stores.values import DueSuspects
 
 EVIDENCE = "child 4711 was killed by signal 9"
 

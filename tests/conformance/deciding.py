@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import Cancellation, Failure, Verdict
-from standfast.core.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, Reason, State
 from standfast.errors import JobNotFoundError, JobStateError
-from standfast.store.protocol import Store
-from standfast.store.verb import Verb
+from standfast.model.crash import DeathKind
+from standfast.model.job import Cancellation, Failure, Verdict
+from standfast.model.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, Reason, State
+from standfast.stores.contract import Store
+from standfast.stores.verb import Verb
 
 
 class Cancelling:

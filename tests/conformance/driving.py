@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import ClaimRef, Ending, Verdict
-from standfast.core.states import ENDINGS, RETURNS, Move, State
-from standfast.store.protocol import ClaimRequest, WorkerBeat
-from standfast.store.verb import Tone, Verb
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import ClaimRef, Ending, Verdict
+from standfast.model.states import ENDINGS, RETURNS, Move, State
+from standfast.stores.values import ClaimRequest, WorkerBeat
+from standfast.stores.verb import Tone, Verb
 
 REF = ClaimRef("01900000-0000-7000-8000-000000000001", 1)
 LONG = 30.0

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.job import Failure, Progress, Verdict
-from standfast.core.states import ENDINGS, STARTED_ITS_LAST, Move, State
+from standfast.model.job import Failure, Progress, Verdict
+from standfast.model.states import ENDINGS, STARTED_ITS_LAST, Move, State
 
 FAILURE = Failure("ValueError", "not today", "Traceback (most recent call last): ...")
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import ClaimRef, Ending, Failure, Progress, Verdict
-from standfast.core.states import ENDINGS, Move, State
-from standfast.store.protocol import WorkerBeat
+from standfast.model.crash import DeathKind
+from standfast.model.job import ClaimRef, Ending, Failure, Progress, Verdict
+from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.values import WorkerBeat
 
 Stale = tuple[str, ClaimRef]
 """A worker and a claim that it wrongly believes to have."""

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.record import FIRES_KEPT, Decision, Fire, FireCause
+from standfast.model.records import FIRES_KEPT, Decision, Fire, FireCause
 
 BATCH = 300
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.job import Failure
-from standfast.core.states import FINAL, Move, State
-from standfast.store.protocol import JobFilter
+from standfast.model.job import Failure
+from standfast.model.states import FINAL, Move, State
+from standfast.stores.values import JobFilter
 
 DAY = timedelta(days=1)
 

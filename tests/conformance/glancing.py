@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from conformance.harness import Harness
-from standfast.core.job import Glance, Progress
-from standfast.core.states import State
+from standfast.model.job import Glance, Progress
+from standfast.model.states import State
 
 
 class Glancing:

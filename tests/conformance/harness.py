@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Attempt, Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, Verdict
-from standfast.core.memo import SLEEPING, Memo, Save, signal_reason
-from standfast.core.record import Change, Decision, Fire, Kind, Record
-from standfast.core.states import Move, Reason, State
-from standfast.store.backend import Backend
-from standfast.store.protocol import (
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Attempt, Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, Verdict
+from standfast.model.memos import SLEEPING, Memo, Save, signal_reason
+from standfast.model.records import Change, Decision, Fire, Kind, Record
+from standfast.model.states import Move, Reason, State
+from standfast.stores.backend import Backend
+from standfast.stores.contract import Store
+from standfast.stores.values import (
     BeatAnswer,
     ClaimAnswer,
     ClaimRequest,
     JobFilter,
     Queue,
-    Store,
     Vitals,
     Worker,
     WorkerBeat,
     WorkerInfo,
 )
-from standfast.store.verb import Verb
+from standfast.stores.verb import Verb
 from standfast.testing.clock import FakeClock
 
 T = TypeVar("T")

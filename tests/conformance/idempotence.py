@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from conformance.harness import LEASE, Harness, new_save
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Cancellation, Ending, Failure, OnConflict, Progress, Verdict
-from standfast.core.memo import FOR_EVER, signal_reason
-from standfast.core.states import ENDINGS, Move, State
 from standfast.errors import JobStateError
-from standfast.store.protocol import WorkerBeat, WorkerInfo
-from standfast.store.verb import Verb
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Cancellation, Ending, Failure, OnConflict, Progress, Verdict
+from standfast.model.memos import FOR_EVER, signal_reason
+from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.values import WorkerBeat, WorkerInfo
+from standfast.stores.verb import Verb
 
 Repeatable = tuple[Callable[[], Verb[Any]], object]
 """A write as it is sent each time, and the answer that its repetition must get."""

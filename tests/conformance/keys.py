@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import TASK, Harness
-from standfast.core.job import NewJob, OnConflict
-from standfast.core.states import CLAIMED, WAITING, Move, State
 from standfast.errors import KeyTakenError
+from standfast.model.job import NewJob, OnConflict
+from standfast.model.states import CLAIMED, WAITING, Move, State
 
 HOUR = timedelta(hours=1)
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.clock import LATEST
-from standfast.core.job import OnLate
-from standfast.core.states import Move, Reason, State
-from standfast.store.protocol import JobFilter
+from standfast.model.clock import LATEST
+from standfast.model.job import OnLate
+from standfast.model.states import Move, Reason, State
+from standfast.stores.values import JobFilter
 
 
 def _in(seconds: float) -> timedelta:

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import LEASE, Harness
-from standfast.core.crash import Death, DeathKind
-from standfast.core.states import State
 from standfast.errors import WorkerBuriedError
-from standfast.store.protocol import LeaseClock, WorkerBeat
+from standfast.model.crash import Death, DeathKind
+from standfast.model.states import State
+from standfast.stores.values import LeaseClock, WorkerBeat
 
 VANISHED = Death(DeathKind.VANISHED)
 

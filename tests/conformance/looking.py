@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from conformance.harness import LEASE, Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import Job
-from standfast.core.states import Move, State
-from standfast.store.protocol import JobFilter, Queue, QueueAge, UnknownAge, WorkerInfo
+from standfast.model.crash import DeathKind
+from standfast.model.job import Job
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter, Queue, QueueAge, UnknownAge, WorkerInfo
 
 
 def _listed(harness: Harness, which: JobFilter) -> list[str]:

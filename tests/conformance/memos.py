@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness, Placed, new_save
-from standfast.core.crash import DeathKind
-from standfast.core.job import ClaimRef, Verdict
-from standfast.core.memo import Memo
-from standfast.core.states import Move, State
-from standfast.store.protocol import WorkerBeat
+from standfast.model.crash import DeathKind
+from standfast.model.job import ClaimRef, Verdict
+from standfast.model.memos import Memo
+from standfast.model.states import Move, State
+from standfast.stores.values import WorkerBeat
 
 DAY = timedelta(days=1)
 EVERY_BYTE = bytes(range(256))

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import KNOWN, Harness, Placed
-from standfast.core.job import Cancellation, ClaimRef, Verdict
-from standfast.core.states import ENDINGS, FINAL, MOVES, WAITING, Move, State
 from standfast.errors import JobStateError
+from standfast.model.job import Cancellation, ClaimRef, Verdict
+from standfast.model.states import ENDINGS, FINAL, MOVES, WAITING, Move, State
 
 LATER = timedelta(minutes=1)
 

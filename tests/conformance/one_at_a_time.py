@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from conformance.harness import KNOWN, Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import ClaimRef, OnConflict
-from standfast.core.states import CLAIMED, ENDINGS, FINAL, Move, Reason, State
 from standfast.errors import JobNotFoundError, KeyTakenError
+from standfast.model.crash import DeathKind
+from standfast.model.job import ClaimRef, OnConflict
+from standfast.model.states import CLAIMED, ENDINGS, FINAL, Move, Reason, State
 
 
 class OneAtATime:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conformance.harness import KNOWN, TASK, Harness
-from standfast.core.states import Move, State
+from standfast.model.states import Move, State
 
 OTHER = "mail.sort"
 LONG_NAME = "task." * 25

@@ -1,9 +1,9 @@
 """A lease covers only what the worker says it holds."""
 
 from conformance.harness import Harness
-from standfast.core.job import Verdict
-from standfast.core.states import STARTED_ITS_LAST, Move, Reason, State
-from standfast.store.protocol import WorkerBeat
+from standfast.model.job import Verdict
+from standfast.model.states import STARTED_ITS_LAST, Move, Reason, State
+from standfast.stores.values import WorkerBeat
 
 
 class Reconciling:

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.record import Change, Kind, Record
-from standfast.core.states import State
-from standfast.store.errand import run_errand
-from standfast.store.identity import find_identity, identity_of
+from standfast.model.records import Change, Kind, Record
+from standfast.model.states import State
+from standfast.stores.backend import find_identity, identity_of
+from standfast.stores.verb import run_procedure
 
 OLD, NEW = "an old token", "a new token"
 OTHER_KINDS = tuple(kind for kind in Kind if kind is not Kind.SCHEDULE)
@@ -341,8 +341,8 @@ class HavingAnIdentity:
 
     def test_it_is_made_once_whoever_asks_first(self, harness: Harness) -> None:
         """Of many who find none one makes it, and all are told the same."""
-        assert run_errand(harness.run, find_identity(harness.verbs)) is None
+        assert run_procedure(harness.run, find_identity(harness.verbs)) is None
         with ThreadPoolExecutor(4) as pool:
             asked = [pool.submit(identity_of, harness.backend) for _ in range(4)]
         [known] = {each.result() for each in asked}
-        assert run_errand(harness.run, find_identity(harness.verbs)) == known
+        assert run_procedure(harness.run, find_identity(harness.verbs)) == known

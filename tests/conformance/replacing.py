@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from conformance.harness import KNOWN, Harness, Placed
-from standfast.core.crash import DeathKind
-from standfast.core.job import Cancellation, Ending, Job, NewJob, OnConflict, Verdict
-from standfast.core.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, Reason, State
-from standfast.store.protocol import WorkerBeat
+from standfast.model.crash import DeathKind
+from standfast.model.job import Cancellation, Ending, Job, NewJob, OnConflict, Verdict
+from standfast.model.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, Reason, State
+from standfast.stores.values import WorkerBeat
 
 REPLACE = OnConflict.REPLACE
 

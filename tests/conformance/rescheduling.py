@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import Failure, OnConflict
-from standfast.core.states import Move, State
 from standfast.errors import JobNotFoundError, JobStateError
-from standfast.store.protocol import JobFilter
+from standfast.model.crash import DeathKind
+from standfast.model.job import Failure, OnConflict
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter
 
 _HOUR = timedelta(hours=1)
 

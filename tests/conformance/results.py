@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness, Placed
-from standfast.core.job import Job
-from standfast.core.states import ENDINGS, Move, State
-from standfast.store.protocol import JobFilter
+from standfast.model.job import Job
+from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.values import JobFilter
 
 MINUTE = timedelta(minutes=1)
 

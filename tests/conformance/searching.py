@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from conformance.harness import Harness
-from standfast.core.job import Failure
-from standfast.core.states import Move, State
-from standfast.store.protocol import JobFilter
+from standfast.model.job import Failure
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter
 
 
 def _ids(harness: Harness, which: JobFilter) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conformance.harness import KNOWN, Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import Claim
-from standfast.core.states import State
+from standfast.model.crash import DeathKind
+from standfast.model.job import Claim
+from standfast.model.states import State
 
 ODD, EVEN = 1, 2
 MAX_WAIT = timedelta(seconds=60)

@@ -7,9 +7,9 @@ import pytest
 
 from conformance.harness import Harness, Placed
 from conformance.suspending import ALIKE, HOUR
-from standfast.core.memo import MEMOS_LIMIT, SLEEPING, signal_memo, signal_reason
-from standfast.core.states import FINAL, Move, State
 from standfast.errors import JobNotFoundError, JobStateError
+from standfast.model.memos import MEMOS_LIMIT, SLEEPING, signal_memo, signal_reason
+from standfast.model.states import FINAL, Move, State
 
 EVERY_BYTE = bytes(range(256))
 ROUNDS = 25

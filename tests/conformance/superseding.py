@@ -6,10 +6,10 @@ from threading import Barrier
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.job import OnConflict
-from standfast.core.states import Reason, State
 from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
-from standfast.store.verb import Verb
+from standfast.model.job import OnConflict
+from standfast.model.states import Reason, State
+from standfast.stores.verb import Verb
 
 RACES = 50
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.job import Cancellation, Ending, OnConflict, Verdict
-from standfast.core.memo import FOR_EVER, SLEEPING, signal_memo, signal_reason
-from standfast.core.states import Move, Reason, State
+from standfast.model.job import Cancellation, Ending, OnConflict, Verdict
+from standfast.model.memos import FOR_EVER, SLEEPING, signal_memo, signal_reason
+from standfast.model.states import Move, Reason, State
 
 HOUR = timedelta(hours=1)
 

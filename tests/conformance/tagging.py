@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from conformance.harness import Harness
-from standfast.core.job import Failure
-from standfast.core.states import Move, State
-from standfast.store.protocol import JobFilter
+from standfast.model.job import Failure
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter
 
 
 def _found(harness: Harness, **conditions: Any) -> list[str]:

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import LEASE, Harness
-from standfast.core.crash import DeathKind
-from standfast.core.record import Kind
-from standfast.store.protocol import Turn, WorkerBeat, WorkerInfo
+from standfast.model.crash import DeathKind
+from standfast.model.records import Kind
+from standfast.stores.values import Turn, WorkerBeat, WorkerInfo
 
 Queues = tuple[str, ...] | None
 

@@ -8,27 +8,23 @@ import pytest
 from alert_rounds import Stage
 from conformance import Harness
 from figures_stage import Stage as Counting
-from standfast.alerts import checks, looks
-from standfast.alerts.delivery import DELIVER, QUEUE
-from standfast.alerts.keeper import Keeper
-from standfast.alerts.scout import Here
-from standfast.awaiting import run_at_once
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue
-from standfast.core.alert import AlertRule, Check, Severity
-from standfast.core.crash import Death, DeathKind
-from standfast.core.incident import Incident, Trouble
-from standfast.core.objective import Objective
-from standfast.core.record import Decision
-from standfast.core.states import Move, State
-from standfast.core.vitals import Vitals
-from standfast.ids import first_id_at
-from standfast.incidents.book import write_incident
-from standfast.schedule.every import Every
-from standfast.schedule.plan import Plan, Template, encode_plan
-from standfast.store.errand import run_errand
-from standfast.store.examination import Finding
-from standfast.store.protocol import WorkerBeat
+from standfast.model.alerts import AlertRule, Check, Objective, Severity
+from standfast.model.concurrency import run_without_loop
+from standfast.model.crash import Death, DeathKind
+from standfast.model.ids import first_id_at
+from standfast.model.incidents import Incident, Trouble
+from standfast.model.records import Decision
+from standfast.model.states import Move, State
+from standfast.observe.alerts import checks, observations
+from standfast.observe.alerts.delivery import DELIVER, QUEUE
+from standfast.observe.alerts.monitor import LocalView, Monitor
+from standfast.observe.catalogue import Catalogue, publish
+from standfast.observe.incidents import write_incident
+from standfast.schedules.rules import Every
+from standfast.schedules.schedule import Plan, Template, encode_plan
+from standfast.stores.doctor import Finding
+from standfast.stores.values import Vitals, WorkerBeat
+from standfast.stores.verb import run_procedure
 
 MORE = Objective(name="print", target=0.9, task="print")
 
@@ -73,7 +69,7 @@ def test_a_thousand_failures_are_one_alert_with_counts_and_examples(harness: Har
     worker = harness.register()
     harness.run(harness.verbs.beat([WorkerBeat(worker, vitals=Vitals(done=1100))]))
     counting.count(*[Move.DIE] * 1000, *[Move.COMPLETE] * 100)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     assert stage.firing() == {
         "failure_rate": "task send: 91% of 1,100 attempts failed in the last 5 min",
@@ -92,7 +88,7 @@ def test_a_thousand_failures_are_one_alert_with_counts_and_examples(harness: Har
 
 def test_many_dead_jobs_are_told_before_they_matter(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """On from the start, whenever they died; it is over when they are fewer."""
-    monkeypatch.setattr(looks, "MANY_DEAD", 2)
+    monkeypatch.setattr(observations, "MANY_DEAD", 2)
     stage = Stage(harness)
     dead = [harness.place(State.DEAD, task="send").job_id for _ in range(2)]
     stage.round()
@@ -154,7 +150,7 @@ def test_of_many_dead_jobs_that_will_be_removed_the_first_may_go_earlier_than_th
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest are looked at, and the oldest go first: here in 3 h, and the older one of those seen in 13 h."""
-    for module in (looks, checks):
+    for module in (observations, checks):
         monkeypatch.setattr(module, "GOING_SEEN", 2)
     stage = Stage(harness, keep_dead_for=100 * 86_400.0)
     for _ in range(3):
@@ -173,7 +169,7 @@ def test_attempts_that_fail_are_not_counted_as_jobs(harness: Harness) -> None:
     worker = harness.register()
     harness.run(harness.verbs.beat([WorkerBeat(worker, vitals=Vitals(done=600))]))
     counting.count(*[Move.RETRY] * 300, *[Move.DIE] * 300)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     [alert] = [each for each in stage.board().firing if each.rule == "failure_rate"]
     assert alert.says == "task send: 100% of 600 attempts failed in the last 5 min"
@@ -196,7 +192,7 @@ def test_deliveries_that_fail_or_wait_are_told_to_nobody_unless_a_rule_names_the
     harness.clock.advance(301)
     harness.run(harness.verbs.beat([WorkerBeat(worker, vitals=Vitals(done=20, running=1))]))
     counting.count(*[Move.DIE] * 20, queue=QUEUE, task=DELIVER, late=100)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     assert stage.firing().keys() == {"their dead", "their age"}
 
@@ -206,7 +202,7 @@ def test_few_failures_break_no_rate(harness: Harness) -> None:
     worker = harness.register()
     harness.run(harness.verbs.beat([WorkerBeat(worker, vitals=Vitals(done=9))]))
     counting.count(*[Move.RETRY] * 9)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     assert stage.firing() == {}
 
@@ -221,7 +217,7 @@ def test_deliveries_that_fail_break_no_rule_that_does_not_name_them(harness: Har
     harness.clock.advance(400)
     harness.run(harness.verbs.beat([WorkerBeat(worker, vitals=Vitals(done=20))]))
     counting.count(*[Move.DIE] * 20, queue=QUEUE, task=DELIVER, late=60.0)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     assert stage.firing() == {"untold": f"queue {QUEUE}: 20 deaths of jobs in the last 5 min"}
 
@@ -231,13 +227,13 @@ def test_a_budget_that_burns_too_fast(harness: Harness) -> None:
     objective = Objective(name="mail arrives", target=0.99, task="send")
     stage, counting = Stage(harness, objectives=(objective,)), Counting(harness.backend, harness.clock)
     counting.count(Move.DIE, *[Move.COMPLETE] * 9)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     words = "objective mail arrives: its budget is spent 10.0 times too fast, in the last"
     assert stage.firing()["budget_burn_slow"] == f"{words} six hours and half hour"
     assert "budget_burn_fast" not in stage.firing()
     counting.count(Move.DIE)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     assert stage.firing().keys() >= {"budget_burn_slow", "budget_burn_fast"}
 
@@ -247,10 +243,10 @@ def test_the_budget_of_another_app_burns_on_until_it_is_promised_no_more(harness
     mail = Objective(name="mail arrives", target=0.9, task="send")
     stage, counting = Stage(harness, objectives=(mail,)), Counting(harness.backend, harness.clock)
     others = [
-        Keeper(msgspec.structs.replace(stage.watching, objectives=each), app="other") for each in ((), (MORE,))
+        Monitor(msgspec.structs.replace(stage.watching, objectives=each), app="other") for each in ((), (MORE,))
     ]
     counting.count(Move.DIE)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.run(publish(harness.verbs, Catalogue("shop", "1", harness.clock.now(), "web", "0", objectives=(mail,))))
     stage.round()
     for other in others:
@@ -268,7 +264,7 @@ def test_jobs_that_start_late_break_a_rule_about_that(harness: Harness) -> None:
     worker = harness.register()
     harness.run(harness.verbs.beat([WorkerBeat(worker, vitals=Vitals(done=4))]))
     counting.count(*[Move.COMPLETE] * 4, late=8.0)
-    run_at_once(counting.publish())
+    run_without_loop(counting.publish())
     stage.round()
     assert "queue mail: 5 % of the jobs of the last 5 min started 8 s late or more" in stage.firing()["lag"]
 
@@ -394,7 +390,7 @@ def test_a_job_without_a_timeout_is_told_when_it_has_run_for_an_hour(harness: Ha
 def test_of_many_jobs_that_run_the_oldest_is_not_overlooked(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "RUNNING", 2)
+    monkeypatch.setattr(observations, "RUNNING", 2)
     stage = Stage(harness, AlertRule(name="long", check=Check.JOB_TOO_LONG, above=600))
     worker = harness.register(lease=10_000)
     for age in (601, 0, 0, 0, 0):
@@ -422,7 +418,7 @@ def test_incidents_and_hosts_that_do_not_answer_are_told_apart(harness: Harness)
         incident = Incident(
             id=f"i{number}", trouble=trouble, summary=f"no. {number}", at=at, last_at=at, fingerprint="f"
         )
-        run_errand(harness.backend.run, write_incident(harness.verbs, incident))
+        run_procedure(harness.backend.run, write_incident(harness.verbs, incident))
     stage.round()
     assert stage.firing() == {"incident": "2 incidents (crash), the last: no. 0", "keep_alive": "no. 4"}
 
@@ -445,7 +441,7 @@ def test_who_looks_at_something_else_says_nothing_of_what_it_measures(harness: H
     stage.round()
     harness.clock.advance(31)
     stage.round()
-    here = Here(stage.began_at, store_seconds=0.01, disks={})
+    here = LocalView(stage.began_at, store_seconds=0.01, disks={})
     stage.run(stage.another().round(harness.verbs, {Check.INCIDENT}, here))
     assert stage.firing().keys() == {"store_slow"}
 

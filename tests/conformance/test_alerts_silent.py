@@ -7,13 +7,12 @@ from msgspec.structs import replace
 
 from alert_rounds import Stage
 from conformance import Harness
-from standfast.alerts.delivery import QUEUE
-from standfast.alerts.missing import note_missed
-from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
-from standfast.core.crash import DeathKind
-from standfast.core.vitals import Vitals
-from standfast.store.errand import run_errand
-from standfast.store.protocol import WorkerBeat
+from standfast.model.alerts import AlertRule, Check, NoticeKind, Severity
+from standfast.model.crash import DeathKind
+from standfast.observe.alerts.board_changes import note_missed
+from standfast.observe.alerts.delivery import QUEUE
+from standfast.stores.values import Vitals, WorkerBeat
+from standfast.stores.verb import run_procedure
 
 SILENT = AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=10)
 
@@ -92,7 +91,7 @@ ALWAYS, NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 def give_up(harness: Harness, worker: str, watched_since: datetime = ALWAYS) -> None:
     """Let a worker be given up, as a supervisor does whose beats tell that it is lost."""
     [lost] = (each for each in harness.run(harness.verbs.workers()) if each.info.id == worker)
-    run_errand(harness.backend.run, note_missed(harness.verbs, lost, watched_since))
+    run_procedure(harness.backend.run, note_missed(harness.verbs, lost, watched_since))
     harness.bury(worker, DeathKind.VANISHED)
 
 
@@ -130,7 +129,7 @@ def test_who_was_given_up_by_one_that_was_there_is_told_by_who_came_later(
     gone = harness.register(queues=("mail",))
     harness.clock.advance(12)
     [lost] = harness.run(harness.verbs.workers())
-    run_errand(harness.backend.run, note_missed(harness.verbs, lost, watched_since))
+    run_procedure(harness.backend.run, note_missed(harness.verbs, lost, watched_since))
     give_up(harness, gone, NEVER)
     stage.began_at = harness.clock.now()
     harness.clock.advance(20)

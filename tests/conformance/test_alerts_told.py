@@ -9,22 +9,23 @@ from msgspec.structs import replace
 
 from alert_rounds import EVERYTHING, Stage
 from conformance import Harness
-from standfast.alerts.board import (
+from standfast.errors import AlertNotFoundError, ConfigurationError
+from standfast.model.alerts import AlertRule, Check, NoticeKind, Severity
+from standfast.model.incidents import Incident, Trouble
+from standfast.model.records import Kind
+from standfast.observe.alerts.board_changes import (
+    KEPT,
     acknowledge,
     add_silence,
     amend_rule,
     effective_rules,
     end_silence,
+    forget_old_notices,
     unacknowledge,
 )
-from standfast.alerts.notices import KEPT, forget_old_notices
-from standfast.alerts.scout import Here
-from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
-from standfast.core.incident import Incident, Trouble
-from standfast.core.record import Kind
-from standfast.errors import AlertNotFoundError, ConfigurationError
-from standfast.incidents.book import write_incident
-from standfast.store.errand import run_errand
+from standfast.observe.alerts.monitor import LocalView
+from standfast.observe.incidents import write_incident
+from standfast.stores.verb import run_procedure
 
 
 def test_of_many_who_look_at_once_one_tells(harness: Harness) -> None:
@@ -45,7 +46,7 @@ def test_who_dies_between_steps_loses_nothing_and_repeats_nothing(harness: Harne
         stage = Stage(harness, AlertRule(name=f"rule {step}", check=Check.QUEUE_AGE, above=100, queue=f"q{step}"))
         harness.enqueue(queue=f"q{step}")
         harness.clock.advance(101)
-        steps = stage.keeper.round(harness.verbs, EVERYTHING, Here(stage.began_at)).steps
+        steps = stage.keeper.round(harness.verbs, EVERYTHING, LocalView(stage.began_at)).steps
         try:
             verb = next(steps)
             for _ in range(step):
@@ -147,7 +148,7 @@ def crash(harness: Harness, number: int) -> None:
     """Let a process crash."""
     now = harness.clock.now()
     incident = Incident(id=f"i{number}", trouble=Trouble.CRASH, summary=f"no. {number}", at=now, last_at=now)
-    run_errand(harness.backend.run, write_incident(harness.verbs, incident))
+    run_procedure(harness.backend.run, write_incident(harness.verbs, incident))
 
 
 def test_of_new_incidents_one_tells_after_the_cool_down_also_if_those_before_are_acknowledged(

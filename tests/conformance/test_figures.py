@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from conformance import Harness
 from figures_stage import Stage, numbers
-from standfast.awaiting import run_at_once
-from standfast.core.record import Kind
-from standfast.core.states import Move
-from standfast.figures.gauging import sample
-from standfast.store.errand import Errand, run_errand
+from standfast.model.concurrency import run_without_loop
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.figures.rollup import sample
+from standfast.stores.verb import Procedure, run_procedure
 
 TEN = timedelta(minutes=10)
 ALL = {"completed": 40, "failed": 2, "dead": 2}
@@ -23,7 +23,7 @@ def counted(harness: Harness) -> Stage:
             stage.count(Move.COMPLETE, worker=worker)
             if number == 7:
                 stage.count(Move.RETRY, Move.DIE, worker=worker)
-        run_at_once(stage.publish())
+        run_without_loop(stage.publish())
         if number % 5 == 4:
             stage.fold()
         harness.clock.advance(60)
@@ -64,7 +64,7 @@ def test_a_beat_tells_when_to_fold(harness: Harness) -> None:
     assert harness.beat(worker).record_due_at is None
     stage = Stage(harness.backend, harness.clock)
     stage.count(Move.COMPLETE)
-    run_at_once(stage.publish())
+    run_without_loop(stage.publish())
     now = harness.clock.now()
     assert harness.beat(worker).record_due_at == now.replace(second=0, microsecond=0) + timedelta(seconds=80)
 
@@ -74,7 +74,7 @@ def test_how_things_stand(harness: Harness) -> None:
     harness.register()
     harness.enqueue()
     harness.clock.advance(5)
-    gauges = run_errand(harness.backend.run, Errand(sample(harness.verbs)))
+    gauges = run_procedure(harness.backend.run, Procedure(sample(harness.verbs)))
     assert (gauges.workers, gauges.running) == (1, 0)
     [queue] = gauges.queues
     assert (queue.ready, queue.oldest) == (1, 5.0)

@@ -5,26 +5,25 @@ from datetime import timedelta
 from functools import partial
 
 from conformance import Harness
-from standfast.core.record import Kind
-from standfast.locks.errands import Look, draw_token, free, give_back, look_at_all, renew, take
-from standfast.locks.roll import Bid
-from standfast.store.errand import run_errand
+from standfast.durable.lockstate import LockRequest, Look, draw_token, free, give_back, look_at_all, renew, take
+from standfast.model.records import Kind
+from standfast.stores.verb import run_procedure
 
 TTL = 15.0
 
 
 def ask(harness: Harness, holder: str, places: int = 1, *, name: str = "a", waits: bool = False) -> Look:
-    bid = Bid(holder, timedelta(seconds=TTL), places)
-    return run_errand(harness.backend.run, take(harness.verbs, Kind.LOCK, name, bid, waits=waits))
+    bid = LockRequest(holder, timedelta(seconds=TTL), places)
+    return run_procedure(harness.backend.run, take(harness.verbs, Kind.LOCK, name, bid, waits=waits))
 
 
 def leave(harness: Harness, holder: str) -> bool:
-    return run_errand(harness.backend.run, give_back(harness.verbs, Kind.LOCK, "a", holder))
+    return run_procedure(harness.backend.run, give_back(harness.verbs, Kind.LOCK, "a", holder))
 
 
 def stay(harness: Harness, **held: list[str]) -> dict[str, bool]:
     wish = {name: dict.fromkeys(holders, timedelta(seconds=TTL)) for name, holders in held.items()}
-    return dict(run_errand(harness.backend.run, renew(harness.verbs, Kind.LOCK, wish)))
+    return dict(run_procedure(harness.backend.run, renew(harness.verbs, Kind.LOCK, wish)))
 
 
 def test_one_holds_it_until_it_is_given_back(harness: Harness) -> None:
@@ -88,7 +87,7 @@ def test_its_tokens_outlive_everything(harness: Harness) -> None:
         seen = token
         assert leave(harness, f"holder-{number}")
         harness.clock.step_wall(-86_400.0 * 30)
-    drawn = run_errand(harness.backend.run, draw_token(harness.verbs, "a"))
+    drawn = run_procedure(harness.backend.run, draw_token(harness.verbs, "a"))
     assert drawn > seen
 
 
@@ -107,14 +106,14 @@ def test_the_line_is_kept_by_the_store(harness: Harness) -> None:
 def test_a_person_takes_it_from_its_holder(harness: Harness) -> None:
     """The holder hears of it when it renews."""
     assert ask(harness, "one").token
-    was = run_errand(harness.backend.run, free(harness.verbs, "a"))
+    was = run_procedure(harness.backend.run, free(harness.verbs, "a"))
     assert was is not None
     assert [holder.id for holder in was.holders] == ["one"]
     assert stay(harness, a=["one"]) == {"one": False}
-    now, rolls = run_errand(harness.backend.run, look_at_all(harness.verbs))
+    now, rolls = run_procedure(harness.backend.run, look_at_all(harness.verbs))
     assert now == harness.clock.now()
     assert rolls["a"].holders == ()
-    assert run_errand(harness.backend.run, free(harness.verbs, "nothing")) is None
+    assert run_procedure(harness.backend.run, free(harness.verbs, "nothing")) is None
 
 
 def test_nobody_is_woken_by_it(harness: Harness) -> None:
@@ -134,6 +133,6 @@ def test_of_many_at_a_time_as_many_hold_it_as_there_are_places(harness: Harness)
         tokens = [look.token for look in looks if look.token is not None]
         assert len(set(tokens)) == len(tokens)
         assert 1 <= len(tokens) <= places
-        _, rolls = run_errand(harness.backend.run, look_at_all(harness.verbs))
+        _, rolls = run_procedure(harness.backend.run, look_at_all(harness.verbs))
         assert len(rolls["a"].holders) == len(tokens)
         harness.clock.advance(TTL)

@@ -12,9 +12,9 @@ import pytest
 from redis import Redis
 
 from conformance import Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import HISTORY_BATCH, HISTORY_FIRST, HISTORY_LAST, Failure, Verdict
-from standfast.core.states import Move, State
+from standfast.model.crash import DeathKind
+from standfast.model.job import HISTORY_BATCH, HISTORY_FIRST, HISTORY_LAST, Failure, Verdict
+from standfast.model.states import Move, State
 
 BOUND = HISTORY_FIRST + HISTORY_LAST
 OLD = 1500

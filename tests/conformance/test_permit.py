@@ -5,20 +5,20 @@ from datetime import timedelta
 from functools import partial
 
 from conformance import Harness
-from standfast.core.record import Kind
-from standfast.store.errand import run_errand
-from standfast.supervisor.permit import RECYCLE, give_back_permit, take_permit
+from standfast.model.records import Kind
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.locks import RECYCLE, give_back_permit, take_permit
 
 SPAN = 15.0
 
 
 def take(harness: Harness, holder: str, seconds: float = SPAN) -> bool:
     errand = take_permit(harness.verbs, RECYCLE, holder, timedelta(seconds=seconds))
-    return run_errand(harness.backend.run, errand)
+    return run_procedure(harness.backend.run, errand)
 
 
 def give_back(harness: Harness, holder: str) -> None:
-    run_errand(harness.backend.run, give_back_permit(harness.verbs, RECYCLE, holder))
+    run_procedure(harness.backend.run, give_back_permit(harness.verbs, RECYCLE, holder))
 
 
 def test_one_has_it_and_gives_it_back(harness: Harness) -> None:

@@ -9,11 +9,17 @@ from msgspec.structs import replace
 
 from alert_rounds import Stage
 from conformance import Harness
-from standfast.alerts.added import add_rule, remove_rule
-from standfast.alerts.board import add_silence, amend_rule, counting_rules, effective_rules
-from standfast.alerts.checking import MOST_RULES
-from standfast.core.alert import AlertRule, Check, NoticeKind, Severity
 from standfast.errors import ConfigurationError
+from standfast.model.alerts import AlertRule, Check, NoticeKind, Severity
+from standfast.observe.alerts.alert_rules import MOST_RULES
+from standfast.observe.alerts.board_changes import (
+    add_rule,
+    add_silence,
+    amend_rule,
+    counting_rules,
+    effective_rules,
+    remove_rule,
+)
 
 WAITS = AlertRule(name="mail waits", check=Check.QUEUE_AGE, queue="mail", above=60.0)
 

@@ -6,15 +6,15 @@ from datetime import timedelta
 import pytest
 
 from conformance import Harness, StoreConformance
-from standfast.core.job import Ending, JobAction
-from standfast.core.states import Move, State
+from standfast.admin.job_search import Changes, change_many
 from standfast.errors import ConfigurationError
-from standfast.store.bulk import Changes, change_many
-from standfast.store.errand import run_errand
-from standfast.store.postgres import forgetting_verbs as of_postgres
-from standfast.store.protocol import JobFilter
-from standfast.store.redis import supervision_verbs as of_redis
-from standfast.store.sqlite import forgetting_verbs as of_sqlite
+from standfast.model.job import Ending, JobAction
+from standfast.model.states import Move, State
+from standfast.stores.postgres import supervise as of_postgres
+from standfast.stores.redis import supervise as of_redis
+from standfast.stores.sqlite import supervise as of_sqlite
+from standfast.stores.values import JobFilter
+from standfast.stores.verb import run_procedure
 
 
 class TestStores(StoreConformance):
@@ -47,7 +47,7 @@ def test_a_new_time_has_to_be_said(harness: Harness) -> None:
     """Without one no job is changed, and no time does not mean another action."""
     job_id, at = harness.enqueue(), harness.clock.now() + timedelta(hours=1)
     with pytest.raises(ConfigurationError, match="say when"):
-        run_errand(harness.backend.run, change_many(harness.verbs, Changes(), JobAction.RESCHEDULE, [job_id]))
+        run_procedure(harness.backend.run, change_many(harness.verbs, Changes(), JobAction.RESCHEDULE, [job_id]))
     assert harness.job(job_id).state is State.READY
     harness.run(harness.verbs.change_jobs(JobAction.RESCHEDULE, [job_id], at))
     assert harness.job(job_id).run_at == at

@@ -18,16 +18,16 @@ from conformance.harness import TASK
 from empty_stores import STORES
 from harnesses import open_harness
 from standfast import Standfast
-from standfast.codec import decode_result
-from standfast.core.crash import DeathKind
-from standfast.core.job import UNREADABLE, Ending, Failure, Verdict
-from standfast.core.record import Kind
-from standfast.core.states import Move, State
 from standfast.errors import PayloadError
-from standfast.store.protocol import JobFilter, WorkerBeat
+from standfast.model.codec import decode_result
+from standfast.model.crash import DeathKind
+from standfast.model.job import UNREADABLE, Ending, Failure, Verdict
+from standfast.model.records import Kind
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter, WorkerBeat
 from standfast.testing.faults import Faults
-from standfast.testing.runner import Ground, InProcessWorker, Run
-from standfast.worker.judge import problem_of
+from standfast.testing.worker import InProcessWorker, KitEnvironment, Run
+from standfast.worker.completer import problem_of
 
 Damage = Callable[["Scene"], None]
 
@@ -218,7 +218,7 @@ def test_a_worker_runs_the_others_and_ends(scene: Scene) -> None:
     app, ran = Standfast("memory://"), list[Run]()
     app.task(name=TASK)(lambda: None)
     app._backend = backend
-    ground = Ground(app, backend, clock, app.events, Faults())
+    ground = KitEnvironment(app, backend, clock, app.events, Faults())
 
     async def drain() -> None:
         await InProcessWorker(ground, ran.append, raising=False).work()

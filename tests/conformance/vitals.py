@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from conformance.harness import LEASE, Harness
-from standfast.core.crash import DeathKind
-from standfast.core.states import State
-from standfast.store.protocol import Vitals, WorkerBeat, WorkerInfo
+from standfast.model.crash import DeathKind
+from standfast.model.states import State
+from standfast.stores.values import Vitals, WorkerBeat, WorkerInfo
 
 WELL = Vitals(memory=123_456_789_012, running=3, slots=20, lag=0.004, pulse_age=0.75, done=12_345)
 BUSY = Vitals(memory=None, running=20, slots=20, lag=None, pulse_age=12.5, done=12_346)

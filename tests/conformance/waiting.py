@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from conformance.harness import KNOWN, TASK, Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import KnownTask
-from standfast.core.states import Move, Reason, State
+from standfast.model.crash import DeathKind
+from standfast.model.job import KnownTask
+from standfast.model.states import Move, Reason, State
 
 
 class Pausing:

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from standfast.store.backend import Listener
-from standfast.store.verb import Tone
-from standfast.wakeup import Wakeup
+from standfast.model.concurrency import Wakeup
+from standfast.stores.backend import Listener
+from standfast.stores.verb import Tone
 
 if TYPE_CHECKING:
     from simulator.world import World

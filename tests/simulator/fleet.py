@@ -12,12 +12,13 @@ from simulator.loop import here
 from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import World
-from standfast.core.crash import is_of_host
 from standfast.events import ClaimLost, Event, Events, WorkerLost
+from standfast.model.crash import is_of_host
 from standfast.settings import Settings
-from standfast.store.backend import NoTransactions
-from standfast.store.protocol import ClaimAnswer, Store
-from standfast.store.verb import Verb
+from standfast.stores.backend import NoTransactions
+from standfast.stores.contract import Store
+from standfast.stores.values import ClaimAnswer
+from standfast.stores.verb import Verb
 from standfast.supervisor.child import ChildSpec, Exit
 from standfast.supervisor.plan import Plan
 from standfast.supervisor.plan import Ports as SupervisorPorts

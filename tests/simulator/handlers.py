@@ -10,7 +10,7 @@ from simulator.process import Process
 from simulator.world import World
 from standfast.app import Standfast
 from standfast.context import Context
-from standfast.core.backoff import Constant
+from standfast.model.backoff import Constant
 from standfast.worker.attempt import AnyTask
 
 

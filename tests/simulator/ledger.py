@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from standfast.core.job import ClaimRef
+from standfast.model.job import ClaimRef
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from simulator.process import Process
 from simulator.world import World
 from standfast.context import Context
-from standfast.core.job import ClaimRef
-from standfast.core.outcome import Snooze
+from standfast.model.job import ClaimRef
+from standfast.model.outcomes import Snooze
 
 EXIT_OF_POISON = 9
 

@@ -8,8 +8,8 @@ from simulator.life import Life, lived
 from simulator.wishes import SIGNAL
 from standfast.app import Standfast
 from standfast.context import Context
-from standfast.core.backoff import Constant
 from standfast.errors import WaitTimeoutError
+from standfast.model.backoff import Constant
 
 NEVER = 1e9
 """Seconds after which a loop saves, whatever it has done: they are of real time, of which there is none here."""

@@ -6,20 +6,19 @@ from datetime import datetime
 from typing import Any
 
 from simulator.replacing import replaced
-from standfast.core.job import Ending, Verdict
-from standfast.core.memo import Memo, Save, signal_memo, step_name
-from standfast.core.states import FINAL
-from standfast.durable.pages import Pages
-from standfast.durable.progressing import Progressing
-from standfast.durable.ways import Way
-from standfast.store.memory import claim_verbs
-from standfast.store.memory.claim_verbs import ClaimVerbs
-from standfast.store.memory.client_verbs import ClientVerbs
-from standfast.store.memory.rows import JobRow, MemoRow
-from standfast.store.memory.tables import verb
-from standfast.store.verb import Access
+from standfast.durable.memo_cache import MemoCache
+from standfast.durable.resume import ResumeProgress
+from standfast.durable.runtime import StepRunner
+from standfast.model.job import Ending, Verdict
+from standfast.model.memos import Memo, Save, signal_memo, step_name
+from standfast.model.states import FINAL
+from standfast.stores.memory import claim
+from standfast.stores.memory.claim import ClaimVerbs
+from standfast.stores.memory.client import ClientVerbs
+from standfast.stores.memory.rows import JobRow, MemoRow, verb
+from standfast.stores.verb import Access
 from standfast.worker.control import Control
-from standfast.worker.saving import Saver
+from standfast.worker.progress import Saver
 
 
 def stale_save() -> AbstractContextManager[None]:
@@ -53,28 +52,28 @@ def unflushed_ending() -> AbstractContextManager[None]:
 
 def unbounded_lead() -> AbstractContextManager[None]:
     """A loop never waits for its saves."""
-    return replaced(Progressing, "must_wait", lambda _self: None)
+    return replaced(ResumeProgress, "must_wait", lambda _self: None)
 
 
 def forgotten_steps() -> AbstractContextManager[None]:
     """An attempt knows only of the steps that it has done itself."""
-    known = Pages.known
+    known = MemoCache.known
 
-    async def broken(self: Pages, way: Way) -> Mapping[str, bytes]:
+    async def broken(self: MemoCache, way: StepRunner) -> Mapping[str, bytes]:
         memos = await known(self, way)
         return {name: body for name, body in memos.items() if step_name(name) is None or name in self._own}
 
-    return replaced(Pages, "known", broken)
+    return replaced(MemoCache, "known", broken)
 
 
 def unawaited_step() -> AbstractContextManager[None]:
     """A handler goes on after a step before the store has its result."""
 
-    async def broken(self: Pages, _way: Way, *memos: Memo) -> None:
+    async def broken(self: MemoCache, _way: StepRunner, *memos: Memo) -> None:
         self._find_notebook().write(*memos)
         self.note(*memos)
 
-    return replaced(Pages, "write", broken)
+    return replaced(MemoCache, "write", broken)
 
 
 def _signal(*, moves: bool, wakes: bool) -> AbstractContextManager[None]:
@@ -108,7 +107,7 @@ def missed_signal() -> AbstractContextManager[None]:
     def broken(row: JobRow, ending: Ending, now: datetime) -> None:
         row.wait(now + ending.delay, ending.reason)
 
-    return replaced(claim_verbs, "_suspend", broken)
+    return replaced(claim, "_suspend", broken)
 
 
 LONG_MUTANTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {

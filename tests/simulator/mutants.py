@@ -17,26 +17,26 @@ from msgspec.structs import replace
 from simulator.bell import WorldBell
 from simulator.long_mutants import LONG_MUTANTS
 from simulator.replacing import replaced
-from standfast.core import crash
-from standfast.core.job import Claim, Ending, NewJob, Verdict
-from standfast.core.states import MOVES, Move
-from standfast.store.memory import claim_verbs, supervision_verbs
-from standfast.store.memory.claim_verbs import ClaimVerbs
-from standfast.store.memory.client_verbs import ClientVerbs
-from standfast.store.memory.rows import JobRow, WorkerRow
-from standfast.store.memory.supervision_verbs import SupervisionVerbs
-from standfast.store.memory.tables import verb
-from standfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
-from standfast.store.verb import Access
-from standfast.supervisor import crew
-from standfast.supervisor.heart import Heart
+from standfast.model import crash
+from standfast.model.job import Claim, Ending, NewJob, Verdict
+from standfast.model.states import MOVES, Move
+from standfast.stores.memory import claim as claim_verbs
+from standfast.stores.memory import supervise
+from standfast.stores.memory.claim import ClaimVerbs
+from standfast.stores.memory.client import ClientVerbs
+from standfast.stores.memory.rows import JobRow, WorkerRow, verb
+from standfast.stores.memory.supervise import SupervisionVerbs
+from standfast.stores.values import BeatAnswer, ClaimAnswer, ClaimRequest
+from standfast.stores.verb import Access
+from standfast.supervisor import children as crew
+from standfast.supervisor.heartbeat import Heartbeat
 from standfast.worker import claimer
+from standfast.worker.claimer import PollPlanner
 from standfast.worker.control import Control, StopReason
 from standfast.worker.lease import Lease
-from standfast.worker.looks import Looks
 from standfast.worker.messages import Revoke
-from standfast.worker.reporter import Reporter
-from standfast.worker.timekeeper import Timekeeper
+from standfast.worker.progress import Reporter
+from standfast.worker.storecalls import Timekeeper
 from standfast.worker.worker import Worker
 
 
@@ -92,7 +92,7 @@ def claim_during_burial() -> AbstractContextManager[None]:
 
 def mass_burial() -> AbstractContextManager[None]:
     """Anyone may bury at once, also right after an outage."""
-    return replaced(Heart, "_may_bury", lambda _self, _sent_at: True)
+    return replaced(Heartbeat, "_may_bury", lambda _self, _sent_at: True)
 
 
 def start_after_lost_lease() -> AbstractContextManager[None]:
@@ -119,7 +119,7 @@ def innocents_charged() -> AbstractContextManager[None]:
     def broken(death: crash.Death, orphans: list[crash.Orphan]) -> list[crash.Aftermath]:
         return aftermath(replace(death, started=frozenset(orphan.ref for orphan in orphans)), orphans)
 
-    return replaced(supervision_verbs, "aftermath", broken)
+    return replaced(supervise, "aftermath", broken)
 
 
 def repeated_finish() -> AbstractContextManager[None]:
@@ -154,17 +154,17 @@ def resurrection() -> AbstractContextManager[None]:
 
 def deaf_to_burial() -> AbstractContextManager[None]:
     """A supervisor whose beat is refused tells its child nothing and goes on."""
-    pass_on = Heart._pass_on
+    pass_on = Heartbeat._pass_on
 
-    def broken(self: Heart, child: Any, answer: BeatAnswer, sent_at: float) -> None:
+    def broken(self: Heartbeat, child: Any, answer: BeatAnswer, sent_at: float) -> None:
         pass_on(self, child, replace(answer, accepted=answer.accepted | {child.worker}), sent_at)
 
-    return replaced(Heart, "_pass_on", broken)
+    return replaced(Heartbeat, "_pass_on", broken)
 
 
 def counted_on() -> AbstractContextManager[None]:
     """What was left before somebody else's turn is left to it, though who has just gone or died takes none."""
-    return replaced(Looks, "_be_sure", lambda _self, _now, _next_due_at: None)
+    return replaced(PollPlanner, "_be_sure", lambda _self, _now, _next_due_at: None)
 
 
 def suspects_together() -> AbstractContextManager[None]:
@@ -214,9 +214,9 @@ def start_of_a_paused_job() -> AbstractContextManager[None]:
 
 def lost_after_burial() -> AbstractContextManager[None]:
     """A supervisor takes the refused beat of a child that it has just buried for the word of others."""
-    beat = Heart._beat
+    beat = Heartbeat._beat
 
-    async def broken(self: Heart) -> float:
+    async def broken(self: Heartbeat) -> float:
         children, now = self._children, self._children()
         self._children = lambda: now
         try:
@@ -224,7 +224,7 @@ def lost_after_burial() -> AbstractContextManager[None]:
         finally:
             self._children = children
 
-    return replaced(Heart, "_beat", broken)
+    return replaced(Heartbeat, "_beat", broken)
 
 
 def charged_for_the_store() -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ import msgspec
 
 from simulator.fleet import KILLED, Tree
 from simulator.world import World
-from standfast.core.job import NewJob
+from standfast.model.job import NewJob
 from standfast.worker.timers import CHECK, PATIENCE, SHORT_PATIENCE
 
 LASTS = 20.0

@@ -8,7 +8,7 @@ from simulator.land import draw_land
 from simulator.loop import VirtualLoop
 from simulator.story import Story
 from simulator.world import World
-from standfast.core.states import State
+from standfast.model.states import State
 
 CRASHES_ALONE = 3
 

@@ -14,10 +14,10 @@ from simulator.fleet import KILLED, Tree
 from simulator.punctual import FairWeather
 from simulator.wishes import KINDS, SIGNAL, Wish, draw_wish, make_wish
 from simulator.world import BEAT, LEASE, Weather, World
-from standfast.core.states import FINAL, State
 from standfast.errors import JobNotFoundError, StandfastError
+from standfast.model.states import FINAL, State
 from standfast.settings import Settings
-from standfast.store.verb import Verb
+from standfast.stores.verb import Verb
 
 STORM = 60.0
 SETTLED_WITHIN = 240.0

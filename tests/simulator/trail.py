@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from standfast.core.job import ClaimRef
-from standfast.core.memo import step_name
-from standfast.worker.saving import FLUSH_LIMIT
+from standfast.model.job import ClaimRef
+from standfast.model.memos import step_name
+from standfast.worker.progress import FLUSH_LIMIT
 
 
 class Trail:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from simulator.watched_memos import WatchedMemos
 from simulator.watching import Seen, Snapshot
-from standfast.clock import Clock
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Cancellation, Claim, ClaimRef, Ending, Verdict
-from standfast.core.states import CLAIMED, FINAL, Move, State
-from standfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest, WorkerBeat, WorkerInfo
-from standfast.store.verb import Verb
+from standfast.model.clock import Clock
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Cancellation, Claim, ClaimRef, Ending, Verdict
+from standfast.model.states import CLAIMED, FINAL, Move, State
+from standfast.stores.values import BeatAnswer, ClaimAnswer, ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.stores.verb import Verb
 
 if TYPE_CHECKING:
     from simulator.world import World

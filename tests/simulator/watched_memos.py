@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from simulator.watching import Snapshot, Watching
-from standfast.core.job import Verdict
-from standfast.core.memo import Save, signal_memo
-from standfast.core.states import FINAL
-from standfast.store.memory.rows import MemoRow
-from standfast.store.verb import Verb
+from standfast.model.job import Verdict
+from standfast.model.memos import Save, signal_memo
+from standfast.model.states import FINAL
+from standfast.stores.memory.rows import MemoRow
+from standfast.stores.verb import Verb
 
 
 class WatchedMemos(Watching):

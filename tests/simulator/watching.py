@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from standfast.clock import Clock
-from standfast.core.job import ClaimRef
-from standfast.core.states import CLAIMED, State
-from standfast.store.memory.rows import MemoRow
-from standfast.store.memory.store import MemoryStore
-from standfast.store.verb import Access, Steps, Verb
+from standfast.model.clock import Clock
+from standfast.model.job import ClaimRef
+from standfast.model.states import CLAIMED, State
+from standfast.stores.memory.rows import MemoRow
+from standfast.stores.memory.store import MemoryStore
+from standfast.stores.verb import Access, Steps, Verb
 
 if TYPE_CHECKING:
     from simulator.world import World

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.core.job import NewJob
+from standfast.model.job import NewJob
 
 KINDS = {
     "ok": 50, "flaky": 10, "fail": 3, "snooze": 5, "crash_once": 4, "poison": 2, "once": 8, "unknown": 2,

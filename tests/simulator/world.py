@@ -22,15 +22,15 @@ from simulator.trail import Trail
 from simulator.watched import WatchedStore
 from simulator.watching import Seen
 from simulator.wires import WireEnd
-from standfast.alerts.watching import NOT_WATCHING
-from standfast.core.crash import Death, DeathKind, group_limit, is_of_host
-from standfast.core.job import ClaimRef
-from standfast.core.states import State
 from standfast.errors import StandfastError, StoreError, StoreUnavailableError
-from standfast.gates.limits import Limits
-from standfast.schedule.closing import ClosedHours
-from standfast.store.protocol import LeaseClock
-from standfast.store.verb import Access, Verb
+from standfast.model.crash import Death, DeathKind, group_limit, is_of_host
+from standfast.model.job import ClaimRef
+from standfast.model.states import State
+from standfast.observe.alerts.alert_rules import ALERTS_OFF
+from standfast.schedules.closed_hours import ClosedHours
+from standfast.schedules.limits import Limits
+from standfast.stores.values import LeaseClock
+from standfast.stores.verb import Access, Verb
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ class World:
         self.trail = Trail(self.violate)
         self.windows: tuple[ClosedHours, ...] = ()
         self.limits = Limits()
-        self.watching = NOT_WATCHING
+        self.watching = ALERTS_OFF
         self.worker_process: dict[str, Process] = {}
         self.worker_channel: dict[str, WireEnd] = {}
         self.known_at: dict[ClaimRef, float] = {}

@@ -15,14 +15,13 @@ import pytest
 
 import standfast
 from standfast import ConfigurationError, Standfast
-from standfast.app import open_backend as real_open_backend
-from standfast.core.states import State
 from standfast.errors import StoreFullError
-from standfast.opening import OPENING
+from standfast.model.states import State
 from standfast.settings import load_settings
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.open import check_url, open_backend
-from standfast.store.sqlite.address import sqlite_path
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.sqlite import sqlite_path
+from standfast.stores.url import OPEN_LOCK, check_url, open_backend
+from standfast.stores.url import open_backend as real_open_backend
 from standfast.task import JOBS_PER_CALL
 from standfast.testing.clock import FakeClock
 
@@ -234,7 +233,7 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
         seen.append(app.backend)
 
     seen: list[object] = []
-    monkeypatch.setattr("standfast.app.open_backend", slow_open)
+    monkeypatch.setattr("standfast.supervisor.metrics.open_backend", slow_open)
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -246,7 +245,7 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
 
 FORK = """
 import os, signal, sys, threading
-import standfast.opening
+import standfast.stores.url
 from standfast import Standfast, app as module
 
 app, real, begun, rest = Standfast("memory://"), module.open_backend, threading.Event(), threading.Event()
@@ -265,7 +264,7 @@ def fork():
     return os.waitpid(child, 0)[1]
 
 module.open_backend = slow
-standfast.opening.FORK_PATIENCE = 0.2
+standfast.stores.url.FORK_PATIENCE = 0.2
 opening = threading.Thread(target=lambda: app.backend)
 opening.start()
 begun.wait()
@@ -275,7 +274,7 @@ rest.set()
 opening.join()
 opened = app.backend
 assert fork() == 0
-with standfast.opening.OPENING.lock:
+with standfast.stores.url.OPEN_LOCK.lock:
     assert app.backend is opened
     assert fork() == 0
 app.close()
@@ -293,7 +292,7 @@ def test_a_fork_while_the_store_is_opened_hangs_nobody(seconds):
 def test_an_open_store_is_had_without_a_lock(app):
     """Who holds the lock of opening is in nobody's way once the store is open."""
     opened, seen = app.backend, []
-    with OPENING.lock:
+    with OPEN_LOCK.lock:
         asking = threading.Thread(target=lambda: seen.append(app.backend), daemon=True)
         asking.start()
         asking.join(10)
@@ -464,5 +463,5 @@ def test_importing_standfast_loads_no_store_and_opens_nothing(tmp_path):
         check=True,
     ).stdout.splitlines()
     assert "standfast.app" in seen
-    assert not {"standfast.store.sqlite.backend", "standfast.store.memory.backend", "sqlite3"} & set(seen)
+    assert not {"standfast.stores.sqlite.store", "standfast.stores.memory.store", "sqlite3"} & set(seen)
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ import pytest
 
 from standfast import Standfast, Window
 from standfast.errors import ConfigurationError
-from standfast.schedule.closing import About, ClosedHours
+from standfast.schedules.closed_hours import About, ClosedHours
 
 NIGHT = Window("03:00", "03:15", tz="Asia/Taipei")
 NOON = Window("12:00", "13:00")

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from standfast.core.backoff import Backoff, Constant, Custom, Exponential, Linear
 from standfast.errors import ConfigurationError
+from standfast.model.backoff import Backoff, Constant, Custom, Exponential, Linear
 
 SHAPED: list[Backoff] = [Constant(3), Linear(3, 100), Exponential(3, 2, 100)]
 

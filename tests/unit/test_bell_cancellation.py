@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from standfast.store.backend import Backend
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.stores.backend import Backend
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.sqlite.store import SqliteBackend
 
 
 @pytest.fixture(params=["memory", "sqlite"])

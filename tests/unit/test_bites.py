@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.store.bites import in_bites
+from standfast.stores.verb import in_bites
 
 MOST = 10
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from standfast.core.job import Ending, Failure, NewJob, OnConflict
-from standfast.core.states import Move, Reason
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import Ending, Failure, NewJob, OnConflict
+from standfast.model.states import Move, Reason
 from standfast.settings import Settings
-from standfast.store.examination import UnknownTask
-from standfast.store.open import examine_store, open_backend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.stores.doctor import UnknownTask
+from standfast.stores.url import examine_store, open_backend
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 WORKER = "a1b2c3d4e5f60718"
 

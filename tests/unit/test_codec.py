@@ -11,10 +11,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from standfast.codec import MAX_BYTES, Arguments, Secret, decode_result, encode_result
 from standfast.context import Context
-from standfast.core.outcome import Snooze
 from standfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
+from standfast.model.arguments import Arguments
+from standfast.model.codec import MAX_BYTES, decode_result, encode_result
+from standfast.model.outcomes import Snooze
+from standfast.model.secrets import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,13 +23,15 @@ import pydantic.dataclasses
 import pytest
 from fastapi import Query
 
-from standfast.codec import Arguments, Secret, decode_result
-from standfast.core.job import Claim, ClaimRef
-from standfast.core.outcome import Snooze, Success
-from standfast.core.states import Move
 from standfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
-from standfast.policy import declare_policy
-from standfast.worker.judge import Judge
+from standfast.model.arguments import Arguments
+from standfast.model.codec import decode_result
+from standfast.model.job import Claim, ClaimRef
+from standfast.model.outcomes import Snooze, Success
+from standfast.model.policy import declare_policy
+from standfast.model.secrets import Secret
+from standfast.model.states import Move
+from standfast.worker.completer import Judge
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CLAIM = Claim(ClaimRef("id", 1), "demo", 1, b"", "default", 0, NOW, attempt=0, crashes=0, max_attempts=3)
@@ -475,7 +477,7 @@ import sys
 sys.modules["pydantic"] = None
 from typing import Annotated
 import annotated_types
-from standfast.codec import Arguments
+from standfast.model.arguments import Arguments
 from standfast.errors import ConfigurationError
 def fine(n: int, words: list[str]) -> dict[str, int]: ...
 taken = Arguments(fine, task="fine")

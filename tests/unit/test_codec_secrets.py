@@ -16,8 +16,9 @@ import pydantic
 import pytest
 
 from standfast import ArgumentsError, Secret
-from standfast.codec import MASK, NO_SECRETS, Arguments, Scrub
 from standfast.errors import PayloadError
+from standfast.model.arguments import Arguments
+from standfast.model.secrets import MASK, NO_SECRETS, Scrub
 
 TOKEN = "tok-'12\"3\\45/ü"
 

@@ -16,8 +16,9 @@ import msgspec
 import pydantic
 import pytest
 
-from standfast.codec import Arguments, decode_result, encode_result
 from standfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
+from standfast.model.arguments import Arguments
+from standfast.model.codec import decode_result, encode_result
 
 
 class Rank(IntEnum):

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Secret, Standfast
-from standfast.codec import Arguments
 from standfast.errors import PayloadError
+from standfast.model.arguments import Arguments
 
 
 def send(to: str, subject: str) -> None: ...

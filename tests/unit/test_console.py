@@ -8,15 +8,24 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from standfast import events
-from standfast.core.job import Failure, Progress
-from standfast.core.memo import FOR_EVER
-from standfast.core.states import State
-from standfast.watch.colours import BOLD, PLAIN, painted, shows_colours
-from standfast.watch.console import HumanLines
-from standfast.watch.folding import Folded
-from standfast.watch.levels import Level
-from standfast.watch.summary import FirstCompletion, Summary
-from standfast.watch.telling import BAD, BUSY, CALM, GOOD, LATER, tell
+from standfast.model.job import Failure, Progress
+from standfast.model.memos import FOR_EVER
+from standfast.model.states import State
+from standfast.observe.logs.console import HumanLines
+from standfast.observe.logs.event_text import (
+    BAD,
+    BOLD,
+    BUSY,
+    CALM,
+    GOOD,
+    LATER,
+    PLAIN,
+    describe_event,
+    painted,
+    shows_colours,
+)
+from standfast.observe.logs.levels import Level
+from standfast.observe.logs.narrator import FirstCompletion, Folded, Summary
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 WORKER = ("w1", 4242)
@@ -185,13 +194,13 @@ def test_every_event_has_words_of_its_own():
         events.WindowEvent,
         events.WorkerEvent,
     }
-    wordless = [each for each in kinds if tell.dispatch(each) is tell.dispatch(object)]
+    wordless = [each for each in kinds if describe_event.dispatch(each) is describe_event.dispatch(object)]
     assert set(wordless) == families
 
 
 def test_an_event_of_a_plugin_is_told_by_its_name():
     event = type("SomethingElse", (), {})()
-    assert tell(event).words == "SomethingElse"
+    assert describe_event(event).words == "SomethingElse"
 
 
 def test_a_job_line_names_time_task_and_the_end_of_the_id():

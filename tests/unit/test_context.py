@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from standfast import ArgumentsError, Context, Interrupted, LostClaimError
-from standfast.core.job import Claim, ClaimRef, Progress
-from standfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
+from standfast.model.job import PLANNED_KEY, SCHEDULE_KEY, Claim, ClaimRef, Progress
 
 
 class Control:

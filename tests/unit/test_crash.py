@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from standfast.core.crash import CRASHES_ALONE_LIMIT, OF_HOST, Death, DeathKind, Orphan, aftermath, group_limit
-from standfast.core.job import ClaimRef
-from standfast.core.states import State
+from standfast.model.crash import CRASHES_ALONE_LIMIT, OF_HOST, Death, DeathKind, Orphan, aftermath, group_limit
+from standfast.model.job import ClaimRef
+from standfast.model.states import State
 
 ONE = Orphan(
     ClaimRef("one", 4), State.RUNNING, attempt=1, crashes=0, max_attempts=5, group=0, cancel_requested=False

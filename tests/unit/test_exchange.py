@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from standfast.exchange import exchange, why_not
+from standfast.observe.http_client import failure_reason, send_request
 
 SHOP = urlsplit("http://shop.example/")
 
@@ -20,7 +20,7 @@ def test_a_resolver_that_hangs_has_no_more_time_than_others():
         raise socket.gaierror
 
     with pytest.raises(TimeoutError):
-        exchange(SHOP, 0.1, headers={}, resolve=hang)
+        send_request(SHOP, 0.1, headers={}, resolve=hang)
     over.set()
 
 
@@ -29,5 +29,5 @@ def test_what_a_resolver_raises_is_told():
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     with pytest.raises(socket.gaierror) as failed:
-        exchange(SHOP, 10, headers={}, resolve=refuse)
-    assert why_not(failed.value) == "its host name is not known"
+        send_request(SHOP, 10, headers={}, resolve=refuse)
+    assert failure_reason(failed.value) == "its host name is not known"

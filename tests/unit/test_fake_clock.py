@@ -4,7 +4,7 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from standfast.clock import Clock, SystemClock
+from standfast.model.clock import Clock, SystemClock
 from standfast.testing import FakeClock
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.watch.fingerprint import fingerprint, shape_of
+from standfast.admin.job_details import fingerprint, shape_of
 
 ALIKE = [
     ("ValueError: user 7 is gone", "ValueError: user 1234 is gone"),

@@ -28,12 +28,12 @@ from standfast import (
     State,
     new_job_id,
 )
-from standfast.codec import encode_result
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import ClaimRef, Ending, Failure, Progress
-from standfast.core.states import Move
 from standfast.errors import ResultExpiredError, StoreError, StoreUnavailableError
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.codec import encode_result
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import ClaimRef, Ending, Failure, Progress
+from standfast.model.states import Move
+from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.testing.clock import FakeClock
 
 CALLS = count(1)

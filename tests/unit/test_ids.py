@@ -7,7 +7,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from standfast.ids import first_id_at, made_at, new_job_id, new_worker_id
+from standfast.model.ids import first_id_at, made_at, new_job_id, new_worker_id
 
 
 def test_job_ids_are_uuids_of_version_7() -> None:

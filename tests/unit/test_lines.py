@@ -4,7 +4,7 @@ import io
 import os
 import threading
 
-from standfast.watch.lines import LineWriter
+from standfast.observe.logs.attach import LineWriter
 
 
 def dropped(count: int) -> str:

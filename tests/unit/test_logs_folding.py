@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from standfast import events
-from standfast.core.job import Failure
+from standfast.model.job import Failure
+from standfast.observe.logs.narrator import AT_ONCE, PERIOD, Folding
 from standfast.testing.clock import FakeClock
-from standfast.watch.folding import AT_ONCE, PERIOD, Folding
 
 
 @pytest.fixture

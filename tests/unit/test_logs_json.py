@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import events
-from standfast.core.job import Failure, Progress
-from standfast.core.states import State
+from standfast.model.job import Failure, Progress
+from standfast.model.states import State
+from standfast.observe.logs.json_lines import JsonLines
+from standfast.observe.logs.levels import Level
+from standfast.observe.logs.narrator import FirstCompletion, Folded, Summary
 from standfast.testing.clock import FakeClock
-from standfast.watch.folding import Folded
-from standfast.watch.jsonlines import JsonLines
-from standfast.watch.levels import Level
-from standfast.watch.summary import FirstCompletion, Summary
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 AT = datetime(2026, 5, 4, 14, 3, 7, 123456, tzinfo=UTC)

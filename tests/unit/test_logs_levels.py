@@ -3,7 +3,7 @@
 import logging
 
 from standfast import events
-from standfast.watch.levels import _LEVELS, Level, level_of
+from standfast.observe.logs.levels import _LEVELS, Level, level_of
 
 FAMILIES = {
     events.Event,

@@ -6,12 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import events
-from standfast.core.job import Failure
+from standfast.model.job import Failure
+from standfast.observe.logs.levels import Level
+from standfast.observe.logs.narrator import EVERY, FirstCompletion, Folded, Narrator, Summary
 from standfast.testing.clock import FakeClock
-from standfast.watch.folding import Folded
-from standfast.watch.levels import Level
-from standfast.watch.narrator import Narrator
-from standfast.watch.summary import EVERY, FirstCompletion, Summary
 
 AT = datetime(2030, 1, 2, tzinfo=UTC)
 

@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
+from standfast.observe.logs.console import HumanLines, RecordHandler, attach_records
+from standfast.observe.logs.levels import Level
 from standfast.testing.clock import FakeClock
-from standfast.watch.console import HumanLines
-from standfast.watch.foreign_logs import RecordHandler, attach_records
-from standfast.watch.levels import Level
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ def test_our_own_records_are_for_people_who_know_none_of_our_files(root, handler
     """A logger of theirs is named, also one whose name begins like ours."""
     attach_records(root, handler, Level.INFO, alone=False)
     job = {"job_id": "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "task": "send_email"}
-    for name in ("standfast.child.doubtful", "standfast", "standfast_shop"):
+    for name in ("standfast.hosts.publication", "standfast", "standfast_shop"):
         say(root, logging.WARNING, "look", name=name)
         say(root, logging.WARNING, "look", name=name, **job)
     assert [words(line) for line in written] == [

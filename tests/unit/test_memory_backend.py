@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from standfast.core.job import ClaimRef, Ending, NewJob
-from standfast.core.states import Move, State
-from standfast.store.backend import Backend
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.verb import Access, Query, Steps, Tone, Verb
+from standfast.model.job import ClaimRef, Ending, NewJob
+from standfast.model.states import Move, State
+from standfast.stores.backend import Backend
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import Access, Query, Steps, Tone, Verb
 from standfast.testing import FakeClock
 
 

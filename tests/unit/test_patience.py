@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from standfast import ConfigurationError, Standfast
-from standfast.clock import SystemClock
 from standfast.errors import StoreError, StoreFullError, StoreUnavailableError
-from standfast.patience import FIRST_PAUSE, LONGEST_PAUSE, Pauses
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import JobFilter
-from standfast.store.refusals import in_doubt
-from standfast.waiter import Waiter
+from standfast.model.backoff import FIRST_PAUSE, LONGEST_PAUSE, RetryDelays
+from standfast.model.clock import SystemClock
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.refusals import in_doubt
+from standfast.stores.values import JobFilter
+from standfast.stores.waiter import Waiter
 
 FOREVER = 60
 """Seconds that are enough for any test that succeeds."""
@@ -179,7 +179,7 @@ def test_a_span_that_cannot_be_meant_is_refused(add, span):
 
 
 def test_pauses_grow_to_the_longest_and_begin_anew_after_an_answer():
-    pauses = Pauses(Random(1))
+    pauses = RetryDelays(Random(1))
     first = [pauses.next() for _ in range(20)]
     expected = [min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE) for tries in range(20)]
     assert all(longest / 2 <= pause <= longest for pause, longest in zip(first, expected, strict=True))
@@ -188,5 +188,5 @@ def test_pauses_grow_to_the_longest_and_begin_anew_after_an_answer():
 
 
 def test_pauses_of_two_are_not_the_same():
-    mine, others = Pauses(Random(1)), Pauses(Random(2))
+    mine, others = RetryDelays(Random(1)), RetryDelays(Random(2))
     assert all(mine.next() != others.next() for _ in range(20))

@@ -9,11 +9,21 @@ import pytest
 import standfast
 from standfast.dashboard import texts
 from standfast.dashboard.texts import LANGUAGES, texts_in
-from standfast.dashboard.web.saying import Saying
+from standfast.dashboard.web.formatting import Formatter
 from standfast.errors import JobStateError
-from standfast.phrases import Dated, Nth, Phrase, english, listed, ordinal, phrase_in, stored_phrase, texts_below
-from standfast.phrases.speaker import HERE
-from standfast.store.refusals import not_discarded
+from standfast.model.phrases import (
+    PHRASE_TEXTS,
+    Dated,
+    Nth,
+    Phrase,
+    english_renderer,
+    listed,
+    ordinal,
+    phrase_in,
+    stored_phrase,
+    texts_below,
+)
+from standfast.stores.refusals import not_discarded
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 OWN = Path(texts.__file__).parent
@@ -40,14 +50,16 @@ def test_a_phrase_is_said_in_the_form_of_its_number():
 def test_what_it_is_about_is_said_in_the_same_language():
     phrase = Phrase("because.silent", silent=timedelta(seconds=200), left=timedelta(seconds=3))
     assert "3 min 20 s; its lease ends in 3 s" in str(phrase)
-    assert Saying(texts_in("zh-Hant")).say(phrase) == "該工作者已有 3 分 20 秒 沒有回應；其租約將在 3 秒 後到期。"
+    assert (
+        Formatter(texts_in("zh-Hant")).say(phrase) == "該工作者已有 3 分 20 秒 沒有回應；其租約將在 3 秒 後到期。"
+    )
     assert str(Phrase("list.one", it=NOW)) == "2026-05-04 14:03:04 UTC"
     assert str(listed(["a", Phrase("list.one", it=Nth(2)), 3])) == "a, 2nd and 3"
     assert [str(ordinal(number)) for number in (1, 11, 22)] == ["first", "11th", "22nd"]
 
 
 def test_on_pages_what_others_wrote_is_escaped_and_times_are_elements():
-    saying = Saying(texts_in("zh-Hant"))
+    saying = Formatter(texts_in("zh-Hant"))
     told = saying.say(Phrase("obstacle.paused", queue="<b>", since=Dated(NOW, NOW)))
     assert told.startswith("佇列「&lt;b&gt;」已於 <time datetime=")
     assert saying.plain(Phrase("refusal.no_queue", queue="<b>")).startswith("沒有佇列「<b>」")
@@ -89,17 +101,17 @@ def test_what_was_stored_in_english_is_read_back(text, sections, chinese):
     """And is said in English just as it was written."""
     phrase = stored_phrase(text, *sections)
     assert str(phrase) == text
-    assert Saying(texts_in("zh-Hant")).say(phrase) == chinese
+    assert Formatter(texts_in("zh-Hant")).say(phrase) == chinese
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_phrases_and_pages_have_no_text_in_common(language):
     """Or one of them would be said in place of the other."""
-    assert not dict(texts_below(HERE, language)).keys() & dict(texts_below(OWN, language)).keys()
+    assert not dict(texts_below(PHRASE_TEXTS, language)).keys() & dict(texts_below(OWN, language)).keys()
 
 
 def test_every_phrase_in_the_code_has_words():
-    known, used = texts_below(HERE, "en"), set()
+    known, used = texts_below(PHRASE_TEXTS, "en"), set()
     for file in Path(standfast.__file__).parent.rglob("*.py"):
         source = file.read_text()
         for node in ast.walk(ast.parse(source)) if "Phrase(" in source else ():
@@ -112,4 +124,4 @@ def test_every_phrase_in_the_code_has_words():
 
 
 def test_english_is_said_by_one():
-    assert english() is english()
+    assert english_renderer() is english_renderer()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import standfast.store
-from standfast.store.sql_files import read_statements
+import standfast.stores
+from standfast.stores.statements import read_statements
 
-FILES = sorted(Path(standfast.store.__file__).parent.glob("*/sql/*.sql"))
+FILES = sorted(Path(standfast.stores.__file__).parent.glob("*/sql/*.sql"))
 BLOCK = re.compile(r"^-- (?:name|part): (\w+)\n(?:-- takes: .+\n)*(.*)$", re.MULTILINE)
 
 

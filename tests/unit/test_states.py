@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.core.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, State, settle
+from standfast.model.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, State, settle
 
 
 def test_every_state_is_of_one_kind() -> None:

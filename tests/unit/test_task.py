@@ -23,9 +23,10 @@ from standfast import (
     Window,
     new_job_id,
 )
-from standfast.core.job import Job, KnownTask
-from standfast.store.protocol import JobFilter
-from standfast.task import BYTES_PER_CALL, JOBS_PER_CALL, Policy
+from standfast.model.job import Job, KnownTask
+from standfast.model.policy import Policy
+from standfast.stores.values import JobFilter
+from standfast.task import BYTES_PER_CALL, JOBS_PER_CALL
 from standfast.testing.clock import FakeClock
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -27,8 +27,9 @@ from annotated_types import Ge, Len  # noqa: F401
 from pydantic import AfterValidator, AwareDatetime, EmailStr, Field, PositiveInt, SecretStr, StringConstraints  # noqa: F401
 
 from standfast import Secret  # noqa: F401
-from standfast.codec import Arguments, decode_result
 from standfast.errors import ArgumentsError, ConfigurationError, ResultEncodingError
+from standfast.model.arguments import Arguments
+from standfast.model.codec import decode_result
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.store.verb import Access, Command, Query, Steps, Verb, verb
+from standfast.stores.verb import Access, Command, Query, Steps, Verb, verb
 
 
 class _Store:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.core.vitals import Vitals, read_vitals, write_vitals
+from standfast.stores.values import Vitals, read_vitals, write_vitals
 
 
 def test_what_is_written_is_read_back() -> None:

@@ -16,14 +16,14 @@ from weakref import WeakSet
 import pytest
 from tests.interruptions import OURS, TimeIsUpError, at_every_place
 
-from standfast.core.job import Glance, NewJob
-from standfast.core.states import FINAL, State
 from standfast.errors import JobNotFoundError, SchemaError, StandfastError, StoreError, StoreUnavailableError
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.verb import Tone, Verb
-from standfast.waiter import Waiter, Watch, rounds
-from standfast.waiter.lookout import Lookout
+from standfast.model.job import Glance, NewJob
+from standfast.model.states import FINAL, State
+from standfast.stores import waiter as rounds
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Tone, Verb
+from standfast.stores.waiter import JobPoller, JobWait, Waiter
 
 LONG = 30.0
 """Longer than any test: what comes within it came because of something."""
@@ -182,7 +182,7 @@ def test_what_waiting_does_not_mend_is_told_to_all(
     assert waiter.watch("a", is_final).ended(LONG)
 
 
-def error_of(watch: Watch) -> StandfastError:
+def error_of(watch: JobWait) -> StandfastError:
     assert watch.ended(LONG)
     with pytest.raises(StandfastError) as caught:
         watch.outcome()
@@ -277,11 +277,11 @@ def test_after_closing_nobody_can_wait(waiter: Waiter) -> None:
 
 def test_a_close_lists_the_watches_under_the_lock(backend: Watched) -> None:
     """A caller whose time is up takes its watch out meanwhile: no list is read while it changes."""
-    lookout = Lookout(backend)
+    lookout = JobPoller(backend)
     is_locked = []
 
-    class Watches(WeakSet[Watch]):
-        def __iter__(self) -> Iterator[Watch]:
+    class Watches(WeakSet[JobWait]):
+        def __iter__(self) -> Iterator[JobWait]:
             is_locked.append(lookout._lock._is_owned())
             return super().__iter__()
 
@@ -319,11 +319,11 @@ async def test_a_watch_can_be_awaited(backend: Watched, waiter: Waiter) -> None:
 def test_a_watch_whose_wait_was_interrupted_anywhere_can_be_ended(error: type[Exception]) -> None:
     """A signal handler raises while a thread waits: it hears of that, and the one that looks is never stuck."""
     places = (OURS, threading.__file__, queue.__file__, futures.__file__)
-    watch = Watch("a", is_final)
+    watch = JobWait("a", is_final)
 
     def wait() -> None:
         nonlocal watch
-        watch = Watch("a", is_final)
+        watch = JobWait("a", is_final)
         assert not watch.ended(0.001)
 
     seen = Glance(State.COMPLETED, None)
@@ -346,7 +346,7 @@ def test_a_time_limit_of_the_caller_ends_a_wait() -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(TimeoutError, match="of the caller"):
-            Watch("a", is_final).ended(LONG)
+            JobWait("a", is_final).ended(LONG)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -355,7 +355,7 @@ def test_a_time_limit_of_the_caller_ends_a_wait() -> None:
 FORK = """
 import os, sys
 from standfast import Standfast
-from standfast.core.states import FINAL
+from standfast.model.states import FINAL
 
 app = Standfast(sys.argv[1])
 @app.task

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from standfast.wakeup import Wakeup
+from standfast.model.concurrency import Wakeup
 
 pytestmark = pytest.mark.virtual_time
 

@@ -6,18 +6,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from standfast.codec import Arguments
-from standfast.core.job import Job, OnLate
-from standfast.core.memo import FOR_EVER
-from standfast.core.provenance import SCHEDULE_KEY
-from standfast.core.states import State
-from standfast.core.vitals import Vitals
 from standfast.errors import PayloadError
-from standfast.schedule.closing import About, declare_hours
-from standfast.schedule.window import Window
-from standfast.store.protocol import Situation, Worker, WorkerInfo
-from standfast.watch.explanation import Cause
-from standfast.watch.why import explain
+from standfast.model.arguments import Arguments
+from standfast.model.job import SCHEDULE_KEY, Job, OnLate
+from standfast.model.memos import FOR_EVER
+from standfast.model.states import State
+from standfast.observe.obstacles import Cause
+from standfast.observe.why import explain
+from standfast.schedules.closed_hours import About, declare_hours
+from standfast.schedules.windows import Window
+from standfast.stores.values import Situation, Vitals, Worker, WorkerInfo
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from standfast.words import counted, dated, moment, one_line, ordinal, relative, short_id, span
+from standfast.model.display import counted, dated, moment, one_line, ordinal, relative, short_id, span
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -6,11 +6,11 @@ Processes that import this package know its URLs. `environment` is for those tha
 import os
 from pathlib import Path
 
-from standfast.store.open import SCHEMES
+from standfast.stores.url import SCHEMES
 
 PREFIX = "counted+"
 
-SCHEMES.update({PREFIX + scheme: __name__ for scheme in tuple(SCHEMES) if not scheme.startswith(PREFIX)})
+SCHEMES.update({PREFIX + scheme: f"{__name__}.door" for scheme in tuple(SCHEMES) if not scheme.startswith(PREFIX)})
 
 _HERE = Path(__file__).parent
 

@@ -6,13 +6,13 @@ from game.counted.bell import SilentBell
 from game.counted.journal import Journal
 from game.counted.kinds import KINDS
 from standfast.errors import ConfigurationError
-from standfast.store.backend import Around, Backend, Bell, NoTransactions
-from standfast.store.verb import Verb
+from standfast.stores.backend import Backend, BackendWrapper, Bell, NoTransactions
+from standfast.stores.verb import Verb
 
 T = TypeVar("T")
 
 
-class CountedBackend(Around):
+class CountedBackend(BackendWrapper):
     """Another store. What runs in transactions of the caller's own is not seen from here, and not counted."""
 
     def __init__(self, inner: Backend, journal: Journal) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from standfast.store.verb import Tone
+from standfast.stores.verb import Tone
 
 
 class SilentListener:

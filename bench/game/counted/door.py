@@ -5,36 +5,35 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from game.counted.address import CountedUrl
-from standfast.clock import Clock
+from standfast.model.clock import Clock
 from standfast.settings import Settings
-from standfast.store.backend import Backend
-from standfast.store.open import door_of
+from standfast.stores.backend import Backend
+from standfast.stores.url import store_kind
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from pathlib import Path
 
-    from standfast.store.door import Copies
-    from standfast.store.examination import Examination
-    from standfast.store.migrator import Migrator
+    from standfast.stores.doctor import Examination
+    from standfast.stores.url import Copies, Migrator
 
 
-class CountedDoor:
+class CountedKind:
     """For counted+sqlite:///jobs.db#calls=calls.jsonl and the like of it."""
 
     def check(self, url: str) -> None:
         """Refuse a URL that says not where to write, or names no store."""
         inner = CountedUrl.parse(url).inner
-        door_of(inner).check(inner)
+        store_kind(inner).check(inner)
 
     def public_name(self, url: str) -> str:
         """Return the name of the store inside."""
         inner = CountedUrl.parse(url).inner
-        return door_of(inner).public_name(inner)
+        return store_kind(inner).public_name(inner)
 
     def absolute(self, url: str) -> str:
         """Return the URL as it reads from any folder."""
         counted = CountedUrl.parse(url)
-        inner = door_of(counted.inner).absolute(counted.inner)
+        inner = store_kind(counted.inner).absolute(counted.inner)
         return str(replace(counted, inner=inner, calls=counted.calls.absolute()))
 
     def open(self, settings: Settings, clock: Clock) -> Backend:
@@ -43,38 +42,38 @@ class CountedDoor:
         from game.counted.journal import Journal  # noqa: PLC0415
 
         counted = CountedUrl.parse(settings.url)
-        inner = door_of(counted.inner).open(_inside(settings), clock)
+        inner = store_kind(counted.inner).open(_inside(settings), clock)
         kind = PassiveBackend if counted.passive else CountedBackend
         return kind(inner, Journal(counted.calls.absolute()))
 
     def refuse_missing(self, settings: Settings) -> None:
         """Refuse what the store inside refuses."""
         inside = _inside(settings)
-        door_of(inside.url).refuse_missing(inside)
+        store_kind(inside.url).refuse_missing(inside)
 
     def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
         """Look at the store inside."""
         inside = _inside(settings)
-        return door_of(inside.url).examine(inside, clock, deep=deep)
+        return store_kind(inside.url).examine(inside, clock, deep=deep)
 
     def files_beside(self, url: str) -> "Path | None":
         """Return that of the store inside."""
         inner = CountedUrl.parse(url).inner
-        return door_of(inner).files_beside(inner)
+        return store_kind(inner).files_beside(inner)
 
     def migrator(self, settings: Settings) -> "Migrator | None":
         """Return what brings the tables of the store inside to this release."""
         inside = _inside(settings)
-        return door_of(inside.url).migrator(inside)
+        return store_kind(inside.url).migrator(inside)
 
     def copies(self, settings: Settings) -> "Copies":
         """Return what copies the store inside."""
         inside = _inside(settings)
-        return door_of(inside.url).copies(inside)
+        return store_kind(inside.url).copies(inside)
 
 
 def _inside(settings: Settings) -> Settings:
     return replace(settings, url=CountedUrl.parse(settings.url).inner)
 
 
-DOOR = CountedDoor()
+KIND = CountedKind()

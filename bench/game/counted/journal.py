@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from game.counted.lines import append_line, read_lines
-from standfast.core.job import Verdict
+from standfast.model.job import Verdict
 
 _NUMBERS = count(1)
 """The numbers of a process's calls, whichever store of it they are made of."""

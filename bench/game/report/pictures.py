@@ -18,7 +18,7 @@ from game.result import Figures, Report, delays_of
 from game.rules import BEST_EFFICIENT, BEST_PERIOD, LIST_PRICE
 from game.timetable import Mode
 from game.tournament import Tournament
-from standfast.words import counted
+from standfast.model.display import counted
 
 MARKERS = {"ours": "*", "lookahead": "D", "naive": "s", "separate": "P"}
 CONTESTANT = "o"

@@ -4,7 +4,7 @@ from game.board import Place, Standing
 from game.machine import Machine
 from game.result import Figures, Report
 from game.timetable import Mode, leaving
-from standfast.words import counted, ordinal
+from standfast.model.display import counted, ordinal
 
 STRATEGIES = {
     "ours": "Standfast",

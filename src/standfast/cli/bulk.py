@@ -11,22 +11,21 @@ from uuid import uuid4
 
 import click
 
-from standfast.cli.confirming import confirm, person
-from standfast.cli.connection import Wanted
-from standfast.cli.failures import ExitCode, say_failed
+from standfast.admin.audit_trail import Entry, write_down
+from standfast.admin.job_search import Changes, change_many
+from standfast.cli.connection import StoreOptions
+from standfast.cli.exit_codes import ExitCode, say_failed
+from standfast.cli.inputs import confirm, person
 from standfast.cli.lookup import find_job, pages, unknown_names
-from standfast.cli.output import say, say_json
-from standfast.cli.progress import bulk_progress
-from standfast.core.job import Job, JobAction
-from standfast.dashboard.audit.entry import Entry
-from standfast.dashboard.audit.trail import write_down
+from standfast.cli.output import bulk_progress, say, say_json
 from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
-from standfast.phrases import Phrase
-from standfast.store.backend import Backend
-from standfast.store.bulk import Changes, change_many
-from standfast.store.errand import run_errand
-from standfast.store.protocol import JobFilter, ask_time
-from standfast.words import counted
+from standfast.model.display import counted
+from standfast.model.job import Job, JobAction
+from standfast.model.phrases import Phrase
+from standfast.stores.backend import Backend
+from standfast.stores.contract import ask_time
+from standfast.stores.values import JobFilter
+from standfast.stores.verb import run_procedure
 
 Act = Callable[[Backend, Job], str]
 """Does something to a job and returns what became of it, in a word or two."""
@@ -49,7 +48,7 @@ def requeue(backend: Backend, job: Job) -> str:
     return "requeued"
 
 
-def act_on_each(wanted: Wanted, backend: Backend, ids: Iterable[str], act: Act) -> None:
+def act_on_each(wanted: StoreOptions, backend: Backend, ids: Iterable[str], act: Act) -> None:
     """Act on the named jobs and say what became of each; exit 1 in the end if one could not be done."""
     answers: list[Answer] = []
     try:
@@ -64,7 +63,7 @@ def act_on_each(wanted: Wanted, backend: Backend, ids: Iterable[str], act: Act) 
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _answer(wanted: Wanted, backend: Backend, job_id: str, act: Act) -> Answer:
+def _answer(wanted: StoreOptions, backend: Backend, job_id: str, act: Act) -> Answer:
     try:
         job = find_job(wanted, backend, job_id)
         return {"id": job.id, "answer": act(backend, job)}
@@ -84,7 +83,7 @@ def _say_answer(answer: Answer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class BulkRequest:
     """What is to be done to all jobs that a filter selects, and in words: to "dead job"s that "were requeued"."""
 
     action: JobAction
@@ -94,7 +93,7 @@ class Deed:
     asked: Mapping[str, str]
 
 
-def asked_of(**options: Any) -> Mapping[str, str]:
+def selected_by(**options: Any) -> Mapping[str, str]:
     """Return what options select, as the audit has it."""
     return {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -103,7 +102,7 @@ def asked_of(**options: Any) -> Mapping[str, str]:
     }
 
 
-def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) -> None:
+def act_on_selected(wanted: StoreOptions, backend: Backend, deed: BulkRequest, *, yes: bool) -> None:
     """Do it to all, after asking once; exit 1 in the end if it could not be done to one.
 
     Never to more than were counted. Those that someone else took care of meanwhile are passed over.
@@ -127,7 +126,7 @@ def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) 
         what = {"action": deed.action.value, **deed.asked}
         before = str(Phrase("noted.jobs", n=total))
         entry = Entry(at, person(), "jobs.bulk", what, before, str(after), by="command line", id=number)
-        run_errand(backend.run, write_down(backend.verbs, entry))
+        run_procedure(backend.run, write_down(backend.verbs, entry))
 
     note(Phrase("noted.begun", so_far=_told(changes)))
     try:
@@ -139,7 +138,7 @@ def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) 
                 seen = backend.run(backend.verbs.glance(ids))
                 meant = [each for each in ids if each in seen and seen[each].state in deed.which.states]
                 changes.passed_over += len(ids) - len(meant)
-                run_errand(backend.run, change_many(backend.verbs, changes, deed.action, meant))
+                run_procedure(backend.run, change_many(backend.verbs, changes, deed.action, meant))
                 step(len(ids))
     finally:  # what was done before the store failed, or this was interrupted, is still told
         _say_done(wanted, deed, changes, total)
@@ -162,7 +161,7 @@ def _told(changes: Changes) -> Phrase:
     return Phrase("noted.bulk", done=changes.done, failed=len(changes.refused), passed_over=changes.passed_over)
 
 
-def _say_done(wanted: Wanted, deed: Deed, changes: Changes, total: int) -> None:
+def _say_done(wanted: StoreOptions, deed: BulkRequest, changes: Changes, total: int) -> None:
     errors: list[Answer] = [{"id": job_id, "error": _about(job_id, error)} for job_id, error in changes.refused]
     if wanted.as_json:
         say_json({"done": changes.done, "errors": errors})

@@ -1,19 +1,57 @@
-"""Which store a command means, and opening it. A store that is not there is an error, never a new empty one."""
+"""Options that several commands have, how a command is given several of them, and the tail of its help."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from standfast.cli.failures import DEBUG
-from standfast.cli.options import F, given
+from standfast.cli.exit_codes import DEBUG
 from standfast.errors import ConfigurationError
-from standfast.settings import Loaded, Settings, read_settings
-from standfast.store.backend import Backend
-from standfast.store.open import check_url, open_backend, public_name, refuse_missing_store
+from standfast.model.configuration import Settings
+from standfast.settings import Loaded, read_settings
+from standfast.stores.backend import Backend
+from standfast.stores.url import check_url, open_backend, public_name, refuse_missing_store
+
+if TYPE_CHECKING:
+    from standfast.app import Standfast
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def given(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Give a command options, which its help shows in this order."""
+
+    def give(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog of examples that click leaves as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+page_options = given(
+    click.option("--limit", type=click.IntRange(min=1), default=50, help="At most so many."),
+    click.option("--before", metavar="ID", help="Only jobs older than this one: the next page."),
+)
+
+tz_option = click.option(
+    "--tz", metavar="ZONE", help="Read times without a zone by the clock of this one: Asia/Taipei."
+)
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+# Which store a command means, and opening it. A store that is not there is an error, never a new empty one.
 
 P = ParamSpec("P")
 
@@ -21,7 +59,7 @@ _URL, _NAMESPACE, _JSON = "standfast.url", "standfast.namespace", "standfast.jso
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StoreOptions:
     """Which store a command is about, and whether its answer is for a program."""
 
     url: str | None = None
@@ -92,7 +130,7 @@ def _remembered(name: str, key: str, **how: Any) -> Callable[[F], F]:
 
 debug_option = _remembered("--debug", DEBUG, is_flag=True, is_eager=True, help="Show the traceback of an error.")
 
-_store_options = given(
+_shared_options = given(
     _remembered(
         "--url", _URL, metavar="URL", help="The store.  [default: $STANDFAST_URL, else sqlite:///standfast.db]"
     ),
@@ -102,13 +140,57 @@ _store_options = given(
 )
 
 
-def about_a_store(command: Callable[Concatenate[Wanted, P], None]) -> Callable[P, None]:
-    """Give a command the options that every data command has; it receives them as one `Wanted`."""
+def store_options(command: Callable[Concatenate[StoreOptions, P], None]) -> Callable[P, None]:
+    """Give a command the options that every data command has; it receives them as one `StoreOptions`."""
 
     @wraps(command)
     def with_wanted(*args: P.args, **kwargs: P.kwargs) -> None:
         memory = click.get_current_context().meta
-        wanted = Wanted(memory.get(_URL), memory.get(_NAMESPACE), memory.get(_JSON, False))
+        wanted = StoreOptions(memory.get(_URL), memory.get(_NAMESPACE), memory.get(_JSON, False))
         command(wanted, *args, **kwargs)
 
-    return _store_options(with_wanted)
+    return _shared_options(with_wanted)
+
+
+# The app that a command is about: MODULE:APP, where MODULE is looked for, and the settings that count.
+
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def check_target(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse what is not MODULE:APP before anything is imported."""
+    if value is not None and not _TARGET.fullmatch(value):
+        raise click.BadParameter(f"'{value}' is not MODULE:APP, as in `standfast worker myproject.jobs:app`")
+    return value
+
+
+app_dir_option = click.option(
+    "--app-dir",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="Where MODULE is looked for first.",
+)
+
+target_argument = click.argument("target", metavar="[MODULE:APP]", required=False, callback=check_target)
+
+
+@dataclass(frozen=True, slots=True)
+class AppTarget:
+    """What a command is about: settings with their origins; the app that they are of, if one is named; its name."""
+
+    loaded: Loaded
+    app: "Standfast | None"
+    name: str
+
+
+def find_target(wanted: StoreOptions, target: str | None, app_dir: str) -> AppTarget:
+    """Import the app, if one is named; the options of the command line go before its settings."""
+    if target is None:
+        return AppTarget(wanted.loaded, None, wanted.loaded.settings.name or "")
+    from standfast.hosts.loader import load_app  # noqa: PLC0415 - only who names an app needs it
+
+    app = load_app(target, app_dir)
+    loaded = Loaded(app.settings, app.settings_from)
+    return AppTarget(
+        loaded.overridden(url=wanted.url, namespace=wanted.namespace), app, app.settings.name or target
+    )

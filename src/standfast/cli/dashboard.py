@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.failures import wrong_usage
-from standfast.cli.options import examples
+from standfast.cli.connection import (
+    AppTarget,
+    StoreOptions,
+    app_dir_option,
+    examples,
+    find_target,
+    store_options,
+    target_argument,
+)
+from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.output import say
-from standfast.cli.target import Meant, app_dir_option, find_meant, target_argument
-from standfast.dashboard.access.tokens import read_tokens
+from standfast.dashboard.access.credentials import read_tokens
 from standfast.errors import ConfigurationError
-from standfast.health import LOOPBACK
-from standfast.health.guard import read_networks
-from standfast.health.server import is_of_this_machine
-from standfast.store.backend import Backend
-from standfast.store.open import absolute_url, open_backend, refuse_missing_store
-from standfast.words import install
+from standfast.model.display import install
+from standfast.observe.health.access import LOOPBACK, read_networks
+from standfast.observe.health.http_server import is_of_this_machine
+from standfast.stores.backend import Backend
+from standfast.stores.url import absolute_url, open_backend, refuse_missing_store
 
 if TYPE_CHECKING:
     from standfast.dashboard.dashboard import Dashboard
+
 
 _ROLES = ("viewer", "operator", "admin")
 _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
@@ -72,9 +78,9 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
     metavar="OPERATION",
     help="What --add-user may do besides, e.g. jobs.discard; may be given several times.",
 )
-@about_a_store
+@store_options
 def dashboard(
-    wanted: Wanted,
+    wanted: StoreOptions,
     /,
     *,
     target: str | None,
@@ -100,8 +106,12 @@ def dashboard(
     """
     need_the_extra()
     from standfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - needs the extra
-    from standfast.dashboard.serving.gate import Gate  # noqa: PLC0415 - likewise
-    from standfast.dashboard.serving.server import open_port, serve, url_of  # noqa: PLC0415 - likewise
+    from standfast.dashboard.serving.server import (  # noqa: PLC0415 - likewise
+        ConnectionLimit,
+        open_port,
+        serve,
+        url_of,
+    )
 
     if add_user is not None:
         _write_user(users, add_user, role, grants)
@@ -120,7 +130,7 @@ def dashboard(
         hint = f"`standfast dashboard --users {shlex.quote(users)} --add-user NAME` makes it"
         raise ConfigurationError(f"cannot read {users}: No such file or directory; {hint}")
     tokens = None if token_file is None else read_tokens(Path(token_file))
-    store = StoreShown(find_meant(wanted, target, app_dir), created=target is not None)
+    store = StoreShown(find_target(wanted, target, app_dir), created=target is not None)
     below = check_prefix(prefix)
     try:
         with open_port(host, port) as listening:
@@ -136,17 +146,20 @@ def dashboard(
                 prefix=below,
                 links=partial(_tell_link, url) if with_link else None,
             )
-            with Gate(listening, networks=networks, proxies=proxies) as gate:
+            with ConnectionLimit(listening, networks=networks, proxies=proxies) as gate:
                 serve(shown.asgi, gate, partial(_tell, url, shown, with_link=with_link))
     finally:
         store.close()
 
 
 def _write_user(users: str | None, name: str, role: str, grants: tuple[str, ...]) -> None:
-    from standfast.dashboard.access.passwords import SHORTEST_PASSWORD  # noqa: PLC0415 - needs the extra
-    from standfast.dashboard.access.user import Role  # noqa: PLC0415 - likewise
-    from standfast.dashboard.access.user_file import add_user, check_name  # noqa: PLC0415 - likewise
-    from standfast.dashboard.operations import BY_NAME  # noqa: PLC0415 - likewise
+    from standfast.admin.operation import Role  # noqa: PLC0415 - likewise
+    from standfast.admin.registry import BY_NAME  # noqa: PLC0415 - likewise
+    from standfast.dashboard.access.users import (  # noqa: PLC0415 - likewise
+        SHORTEST_PASSWORD,
+        add_user,
+        check_name,
+    )
 
     if users is None:
         raise wrong_usage("--add-user writes into a file: name it with --users FILE")
@@ -165,7 +178,7 @@ def _write_user(users: str | None, name: str, role: str, grants: tuple[str, ...]
 
 
 def _long_enough(password: str) -> str:
-    from standfast.dashboard.access.user_file import check_password  # noqa: PLC0415 - needs the extra
+    from standfast.dashboard.access.users import check_password  # noqa: PLC0415 - needs the extra
 
     try:
         return check_password(password)
@@ -201,7 +214,7 @@ def need_the_extra() -> None:
 class StoreShown:
     """The store that the dashboard shows, opened when it is first looked at; one that is missing is no new one."""
 
-    def __init__(self, meant: Meant, *, created: bool) -> None:
+    def __init__(self, meant: AppTarget, *, created: bool) -> None:
         self.settings, self.settings_from = meant.loaded.settings, meant.loaded.where
         absolute_url(self.settings.url)  # raises for one that lives in another process
         if not created:

@@ -6,16 +6,15 @@ from typing import Any
 
 import click
 
-from standfast.cli.bulk import Act, Deed, act_on_each, act_on_selected, asked_of, requeue
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.failures import wrong_usage
-from standfast.cli.jobpage import say_jobs
-from standfast.cli.options import examples, given, page_options, yes_option
-from standfast.core.job import Job, JobAction
-from standfast.core.states import State
+from standfast.cli.bulk import Act, BulkRequest, act_on_each, act_on_selected, requeue, selected_by
+from standfast.cli.connection import StoreOptions, examples, given, page_options, store_options, yes_option
+from standfast.cli.exit_codes import wrong_usage
+from standfast.cli.job_views import say_jobs
 from standfast.errors import JobStateError
-from standfast.store.backend import Backend
-from standfast.store.protocol import JobFilter
+from standfast.model.job import Job, JobAction
+from standfast.model.states import State
+from standfast.stores.backend import Backend
+from standfast.stores.values import JobFilter
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
 
@@ -44,8 +43,8 @@ _narrowed = given(
 )
 @_narrowed
 @page_options
-@about_a_store
-def list_command(wanted: Wanted, /, **narrowed: Any) -> None:
+@store_options
+def list_command(wanted: StoreOptions, /, **narrowed: Any) -> None:
     """List dead jobs, newest first."""
     which = JobFilter(states=(State.DEAD,), **narrowed)
     only = any(narrowed[name] for name in ("queue", "task", "error", "before"))
@@ -62,18 +61,18 @@ class _Selection:
     yes: bool
 
 
-def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., None]:
+def _selecting(command: Callable[[StoreOptions, _Selection], None]) -> Callable[..., None]:
     """Give a command ids and the options that select; it receives them as one `_Selection`."""
 
     def with_selection(
-        wanted: Wanted, /, *, ids: tuple[str, ...], everything: bool, yes: bool, **narrowed: Any
+        wanted: StoreOptions, /, *, ids: tuple[str, ...], everything: bool, yes: bool, **narrowed: Any
     ) -> None:
         which = JobFilter(states=(State.DEAD,), **narrowed)
         if bool(ids) == (everything or which != _ALL_DEAD):
             raise wrong_usage(
                 "give the ids of dead jobs, or --all, or any of --task, --error and --queue, and not both"
             )
-        command(wanted, _Selection(ids, which, asked_of(states=which.states, **narrowed), yes))
+        command(wanted, _Selection(ids, which, selected_by(states=which.states, **narrowed), yes))
 
     with_selection.__doc__ = command.__doc__
     selecting = given(
@@ -82,7 +81,7 @@ def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., N
         click.option("--all", "everything", is_flag=True, help="All dead jobs, after asking."),
         yes_option,
     )
-    return selecting(about_a_store(with_selection))
+    return selecting(store_options(with_selection))
 
 
 @dead.command(
@@ -94,7 +93,7 @@ def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., N
     ),
 )
 @_selecting
-def retry(wanted: Wanted, selection: _Selection) -> None:
+def retry(wanted: StoreOptions, selection: _Selection) -> None:
     """Run dead jobs again, with all their attempts."""
     _deal_with(wanted, selection, JobAction.RETRY, "requeued", _retry)
 
@@ -107,7 +106,7 @@ def retry(wanted: Wanted, selection: _Selection) -> None:
     ),
 )
 @_selecting
-def discard(wanted: Wanted, selection: _Selection) -> None:
+def discard(wanted: StoreOptions, selection: _Selection) -> None:
     """Drop dead jobs: they end as cancelled (discarded)."""
     _deal_with(wanted, selection, JobAction.DISCARD, "discarded", _discard)
 
@@ -123,10 +122,10 @@ def _discard(backend: Backend, job: Job) -> str:
     return "discarded"
 
 
-def _deal_with(wanted: Wanted, selection: _Selection, action: JobAction, became: str, act: Act) -> None:
+def _deal_with(wanted: StoreOptions, selection: _Selection, action: JobAction, became: str, act: Act) -> None:
     with wanted.store() as backend:
         if selection.ids:
             act_on_each(wanted, backend, selection.ids, act)
         else:
-            deed = Deed(action, selection.which, "dead job", became, selection.asked)
+            deed = BulkRequest(action, selection.which, "dead job", became, selection.asked)
             act_on_selected(wanted, backend, deed, yes=selection.yes)

@@ -13,19 +13,25 @@ import click
 from rich.text import Text
 
 from standfast.app import Standfast
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.failures import ExitCode
-from standfast.cli.options import examples
+from standfast.cli.connection import (
+    AppTarget,
+    StoreOptions,
+    app_dir_option,
+    examples,
+    find_target,
+    store_options,
+    target_argument,
+)
+from standfast.cli.exit_codes import ExitCode
 from standfast.cli.output import Column, cut, say, say_heading, say_json, say_table
-from standfast.cli.target import Meant, app_dir_option, find_meant, target_argument
 from standfast.errors import ConfigurationError
-from standfast.incidents.health import judge_incidents
+from standfast.model.display import counted, span
+from standfast.observe.health.status import judge_census
+from standfast.observe.incidents import judge_incidents
 from standfast.settings import BY_DEFAULT, Loaded
-from standfast.store.examination import Census, Examination, Finding, Severity
-from standfast.store.open import examine_store, public_name
+from standfast.stores.doctor import Census, Examination, Finding, Severity
+from standfast.stores.url import examine_store, public_name
 from standfast.task import Task
-from standfast.watch.health import judge_census
-from standfast.words import counted, span
 
 _OLDEST_PYTHON = (3, 11)
 _DECLARE_ONE = "declare one in app.alerts or the settings file, as docs/howto/alert-channels.md says"
@@ -41,13 +47,13 @@ _STYLES: Mapping[Severity, str] = MappingProxyType(
 @app_dir_option
 @click.option("--deep", is_flag=True, help="Read all of the store to find damage, however large it is.")
 @click.pass_context
-@about_a_store
-def doctor(wanted: Wanted, ctx: click.Context, *, target: str | None, app_dir: str, deep: bool) -> None:
+@store_options
+def doctor(wanted: StoreOptions, ctx: click.Context, *, target: str | None, app_dir: str, deep: bool) -> None:
     """Look at everything that jobs depend on, and say what to mend.
 
     With MODULE:APP it is about that app: its store, settings and tasks. Nothing is made, migrated or written.
     """
-    meant = find_meant(wanted, target, app_dir)
+    meant = find_target(wanted, target, app_dir)
     examination = examine_store(meant.loaded.settings, deep=deep)
     findings = list(_findings(meant, examination))
     if wanted.as_json:
@@ -57,7 +63,7 @@ def doctor(wanted: Wanted, ctx: click.Context, *, target: str | None, app_dir: s
     ctx.exit(_exit_code(examination, findings))
 
 
-def _findings(meant: Meant, examination: Examination) -> Iterator[Finding]:
+def _findings(meant: AppTarget, examination: Examination) -> Iterator[Finding]:
     yield _versions()
     yield _platform()
     yield from examination.findings
@@ -113,8 +119,8 @@ def _tasks(app: Standfast) -> Finding:
 
 
 def _alerts(app: Standfast, census: Census | None) -> Iterator[Finding]:
-    from standfast.alerts.delivery import doubts, refuse_unusable, slow_doubts  # noqa: PLC0415 - only of an app
-    from standfast.child.doubtful import name_doubts  # noqa: PLC0415 - likewise
+    from standfast.hosts.publication import name_doubts  # noqa: PLC0415 - likewise
+    from standfast.observe.alerts.delivery import doubts, refuse_unusable, slow_doubts  # noqa: PLC0415 - only of an app
 
     try:
         watching = app.watching
@@ -144,9 +150,9 @@ def _alerts(app: Standfast, census: Census | None) -> Iterator[Finding]:
 
 def _firing(census: Census | None) -> str:
     """Return how many alerts fire, if any does: to be told of trouble is in order, and trouble is not."""
-    from standfast.alerts.seeing import seen_in  # noqa: PLC0415 - only of an app
+    from standfast.observe.alerts.board import board_in  # noqa: PLC0415 - only of an app
 
-    fire = 0 if census is None else len(seen_in(census.board).board.firing)
+    fire = 0 if census is None else len(board_in(census.board).board.firing)
     return f"; {counted(fire, 'alert fires', 'alerts fire')}: see `standfast alerts list`" if fire else ""
 
 
@@ -169,7 +175,7 @@ def _public_settings(loaded: Loaded) -> dict[str, Any]:
     return values | {"url": public_name(loaded.settings.url)}
 
 
-def _report(meant: Meant, findings: list[Finding]) -> dict[str, Any]:
+def _report(meant: AppTarget, findings: list[Finding]) -> dict[str, Any]:
     return {
         "ok": all(finding.severity is not Severity.PROBLEM for finding in findings),
         "checks": [
@@ -201,7 +207,7 @@ def _timeout(task: Task[..., Any]) -> str:
     return "none" if timeout is None else span(timedelta(seconds=timeout))
 
 
-def _tell(meant: Meant, findings: list[Finding]) -> None:
+def _tell(meant: AppTarget, findings: list[Finding]) -> None:
     say_table(findings, _FINDING_COLUMNS)
     say_heading("Settings")
     rows = [(name, str(value), meant.loaded.where[name]) for name, value in _public_settings(meant.loaded).items()]

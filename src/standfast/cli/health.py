@@ -8,21 +8,27 @@ from typing import TypeVar
 import click
 from rich.text import Text
 
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.failures import ExitCode, wrong_usage
-from standfast.cli.options import examples
+from standfast.cli.connection import (
+    StoreOptions,
+    app_dir_option,
+    examples,
+    find_target,
+    store_options,
+    target_argument,
+)
+from standfast.cli.exit_codes import ExitCode, wrong_usage
+from standfast.cli.inputs import token_file_option
 from standfast.cli.output import Column, cut, say, say_heading, say_json, say_table
-from standfast.cli.target import app_dir_option, find_meant, target_argument
-from standfast.cli.tokenfile import token_file_option
-from standfast.health import LOOPBACK, Health, Report
-from standfast.health.report import Check, QueueHealth, judge
-from standfast.health.server import HealthServer, is_of_this_machine
-from standfast.settings import Settings
-from standfast.store.backend import Backend
-from standfast.store.open import absolute_url, open_backend, refuse_missing_store
-from standfast.store.protocol import Store
-from standfast.store.verb import Verb
-from standfast.words import span
+from standfast.model.configuration import Settings
+from standfast.model.display import span
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health
+from standfast.observe.health.http_server import HealthServer, is_of_this_machine
+from standfast.observe.health.status import Check, QueueHealth, Report, assess
+from standfast.stores.backend import Backend
+from standfast.stores.contract import Store
+from standfast.stores.url import absolute_url, open_backend, refuse_missing_store
+from standfast.stores.verb import Verb
 
 T = TypeVar("T")
 
@@ -46,9 +52,9 @@ T = TypeVar("T")
     "--allow", multiple=True, metavar="CIDR", help="Who may ask without a token; may be given several times."
 )
 @click.pass_context
-@about_a_store
+@store_options
 def health(
-    wanted: Wanted,
+    wanted: StoreOptions,
     ctx: click.Context,
     /,
     *,
@@ -65,7 +71,7 @@ def health(
     Only this machine may ask, unless there is a token or an --allow: then who is in a network that is allowed, and
     anybody else with the token. A list that is given replaces this machine, too.
     """
-    store = ExistingStore(find_meant(wanted, target, app_dir).loaded.settings)
+    store = ExistingStore(find_target(wanted, target, app_dir).loaded.settings)
     try:
         asked = Health(store, token=token, networks=allow or (() if token else LOOPBACK))
         if once:
@@ -124,7 +130,7 @@ def _serve(asked: Health, host: str, port: int) -> None:
 
 
 def _told_once(asked: Health, *, as_json: bool) -> ExitCode:
-    report = judge(asked.look())
+    report = assess(asked.look())
     if as_json:
         say_json(report.fields())
     else:

@@ -1,18 +1,355 @@
-"""`standfast incidents`: what went wrong with workers; the list. Each other command has a file of its own."""
+"""An incident as the fields that `--json` prints, and the columns in which lists show it."""
+
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
+import msgspec
+from rich.text import Text
 
-from standfast.cli.casebook import Selection, check_end, ends_named_by, read_casebook, read_since, with_tasks
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.incidents_export import export
-from standfast.cli.incidents_forget import forget
-from standfast.cli.incidents_show import show
-from standfast.cli.incidentview import TroubleWords, incident_columns, incident_fields
-from standfast.cli.options import examples, tz_option
-from standfast.cli.output import say, say_json, say_table
-from standfast.clock import SystemClock
-from standfast.core.incident import Trouble
-from standfast.words import counted
+from standfast.cli.connection import StoreOptions, examples, store_options, tz_option, yes_option
+from standfast.cli.exit_codes import wrong_usage
+from standfast.cli.inputs import confirm
+from standfast.cli.lookup import (
+    Selection,
+    check_end,
+    ends_named_by,
+    find_incident,
+    named,
+    read_incidents,
+    read_jobs,
+    read_since,
+    with_tasks,
+)
+from standfast.cli.output import (
+    Column,
+    coloured,
+    cut,
+    number,
+    say,
+    say_block,
+    say_fields,
+    say_heading,
+    say_json,
+    say_table,
+)
+from standfast.errors import IncidentNotFoundError
+from standfast.model.clock import SystemClock
+from standfast.model.display import counted, dated, legible, one_line, relative, short_id
+from standfast.model.incidents import Incident, InvolvedJob, Trouble
+from standfast.model.states import State
+from standfast.observe.incidents import forget_incidents, read_evidence, trouble_words
+from standfast.stores.backend import Backend
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.incidents.folders import files_of, fit_name
+
+_WIDE = 140
+_STYLES: Mapping[Trouble, str] = MappingProxyType(
+    {
+        Trouble.CRASH: "bold red",
+        Trouble.HANG: "bold red",
+        Trouble.OUT_OF_MEMORY: "bold red",
+        Trouble.LOST: "red",
+        Trouble.EMPTIED: "bold red",
+        Trouble.RETIRED: "yellow",
+        Trouble.STUCK: "yellow",
+        Trouble.TIMEOUT: "yellow",
+        Trouble.EXCEPTION: "red",
+        Trouble.UNREACHABLE: "bold red",
+        Trouble.SNAPSHOT: "dim",
+    }
+)
+
+States = Mapping[str, State]
+"""The state now of each job that still exists."""
+
+
+class TroubleWords(click.Choice[str]):
+    """A trouble as it is typed: as `--json` has it, or as tables show it."""
+
+    def __init__(self) -> None:
+        super().__init__([trouble.value for trouble in Trouble])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Trouble:
+        """Return the trouble that is meant."""
+        return Trouble(super().convert("_".join(value.lower().split()), param, ctx))
+
+
+def incident_fields(incident: Incident) -> dict[str, Any]:
+    """Return everything there is about an incident but its evidence, ready for JSON."""
+    return msgspec.structs.asdict(incident)
+
+
+def involved_fields(jobs: Sequence[InvolvedJob], states: States) -> list[dict[str, Any]]:
+    """Return the jobs of an incident with their state now, which is null for one that is forgotten."""
+    return [{**msgspec.structs.asdict(job), "state": states.get(job.job_id)} for job in jobs]
+
+
+def trouble_text(trouble: Trouble) -> Text:
+    """Return a trouble in its colour."""
+    return Text(trouble_words(trouble), style=_STYLES[trouble])
+
+
+def incident_columns(now: datetime) -> list[Column[Incident]]:
+    """Return the columns of a list of incidents."""
+    return [
+        Column("ID", lambda each: short_id(each.id), below_width=_WIDE),
+        Column("ID", lambda each: each.id, short=lambda each: short_id(each.id), from_width=_WIDE),
+        Column("LAST", lambda each: relative(each.last_at, now), below_width=_WIDE, vital=2),
+        Column("LAST", lambda each: dated(each.last_at, now), from_width=_WIDE, vital=2),
+        Column("TROUBLE", lambda each: trouble_text(each.trouble), vital=2),
+        Column("TIMES", lambda each: number(each.count), justify="right", vital=1),
+        Column("JOBS", lambda each: cut(_jobs(each)), shrinks=True, vital=1),
+        Column("HOST", lambda each: cut(each.host), shrinks=True),
+        Column("WHAT", lambda each: cut(each.summary), shrinks=True, vital=1),
+    ]
+
+
+def involved_columns(states: States) -> list[Column[InvolvedJob]]:
+    """Return the columns of the jobs of an incident."""
+    return [
+        Column("JOB", lambda job: job.job_id, short=lambda job: short_id(job.job_id)),
+        Column("TASK", lambda job: cut(job.task), shrinks=True),
+        Column("NOW", lambda job: _state(states.get(job.job_id)), vital=1),
+        Column("CLAIM", lambda job: str(job.fence), justify="right"),
+        Column("ATTEMPT", lambda job: str(job.attempt or ""), justify="right"),
+        Column("PROGRESS", lambda job: cut(job.progress or ""), shrinks=True),
+    ]
+
+
+def _jobs(incident: Incident) -> str:
+    """Return which jobs there were: the one, or the tasks of several."""
+    jobs, ids = incident.jobs, {job.job_id for job in incident.jobs}
+    if len(ids) == 1 and not incident.more_jobs:
+        return f"{jobs[0].task} {short_id(jobs[0].job_id)}".strip()
+    tasks = ", ".join(dict.fromkeys(job.task for job in jobs if job.task))
+    more = "more than " if incident.more_jobs else ""
+    return f"{more}{counted(len(ids), 'job')}{f' of {tasks}' if tasks else ''}" if ids else ""
+
+
+def _state(state: State | None) -> Text:
+    return Text("forgotten", style="dim") if state is None else coloured(state)
+
+
+# `standfast incidents show`: all that is known of one incident, with its evidence.
+
+
+@click.command(
+    epilog=examples(
+        "standfast incidents show 3c2d1e0f",
+        "standfast incidents show 3c2d1e0f --part stacks",
+        "standfast incidents show 3c2d1e0f --json",
+    )
+)
+@click.argument("incident_id", metavar="ID")
+@click.option("--part", metavar="NAME", help="Print this part of the evidence alone, as it is.")
+@store_options
+def show(wanted: StoreOptions, incident_id: str, part: str | None) -> None:
+    """Show all that is known of an incident.
+
+    ID is an incident's id, or its last characters as the list and the errors of jobs show them.
+    """
+    with wanted.store() as backend:
+        incident = find_incident(wanted, backend, read_incidents(backend), incident_id)
+        parts = _chosen(run_procedure(backend.run, read_evidence(backend.verbs, incident.id)).parts, incident, part)
+        jobs = read_jobs(backend, (job.job_id for job in incident.jobs))
+    incident = named(incident, jobs)
+    states = {job.id: job.state for job in jobs.values()}
+    if wanted.as_json:
+        involved = involved_fields(incident.jobs, states)
+        say_json({**incident_fields(incident), "jobs": involved, "evidence": parts})
+    elif part is not None:
+        click.echo("\n".join(map(legible, parts[part].splitlines())))
+    else:
+        _tell(incident, parts, states, SystemClock().now())
+
+
+def _chosen(parts: Mapping[str, str], incident: Incident, part: str | None) -> Mapping[str, str]:
+    if part is None:
+        return parts
+    if part not in parts:
+        names = ", ".join(parts) or "none at all"
+        raise IncidentNotFoundError(f"the evidence of incident {incident.id} has no part '{part}'; it has {names}")
+    return {part: parts[part]}
+
+
+def _tell(incident: Incident, parts: Mapping[str, str], states: States, now: datetime) -> None:
+    say(Text.assemble(trouble_text(incident.trouble), "  ", (incident.id, "dim")))
+    say(one_line(incident.summary))
+    say("")
+    say_fields(_fields(incident, now))
+    if incident.jobs:
+        say_heading("Jobs")
+        say_table(incident.jobs, involved_columns(states), indent=2)
+    if incident.more_jobs:
+        runs = counted(incident.more_jobs, "run")
+        say_block(f"and {runs} more before these; the errors of those jobs name this incident", style="dim")
+    for name, text in parts.items():
+        say_heading(name.replace("_", " ").capitalize())
+        say_block(text)
+
+
+def _fields(incident: Incident, now: datetime) -> dict[str, str | Text | None]:
+    again = incident.count > 1
+    return {
+        "first" if again else "when": dated(incident.at, now),
+        "last": dated(incident.last_at, now) if again else None,
+        "times": f"{incident.count:,}" if again else None,
+        "host": incident.host or None,
+        "pid": str(incident.pid) if incident.pid else None,
+        "worker": incident.worker or None,
+        "supervisor": incident.supervisor or None,
+        "folder": f"{incident.folder} (on {incident.host})" if incident.folder else None,
+    }
+
+
+# `standfast incidents export`: incidents as files, to be sent to somebody or looked at elsewhere.
+
+_ARCHIVE = ".zip"
+
+
+@click.command(
+    epilog=examples(
+        "standfast incidents export 3c2d1e0f --to incident.zip",
+        "standfast incidents export --all --to /var/tmp/incidents",
+    )
+)
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.option("--all", "everything", is_flag=True, help="All incidents.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="FILE.zip|FOLDER",
+    type=click.Path(path_type=Path),
+    help="Where to: an archive, or a folder that is made.",
+)
+@yes_option
+@store_options
+def export(wanted: StoreOptions, /, *, ids: tuple[str, ...], everything: bool, target: Path, yes: bool) -> None:
+    """Write incidents with their evidence to an archive or a folder.
+
+    Each has a folder there, with incident.json and a text for each part of the evidence: the same files as on the
+    machine where it happened. What is there already is overwritten after asking.
+    """
+    if bool(ids) == everything:
+        raise wrong_usage("give the ids of incidents, or --all, and not both")
+    with wanted.store() as backend:
+        kept = read_incidents(backend)
+        chosen = kept if everything else [find_incident(wanted, backend, kept, each) for each in ids]
+        overwritten = _existing(target, chosen)
+        if overwritten and not yes:
+            confirm(f"Overwrite {overwritten}?")
+        write = _write_archive if target.suffix.lower() == _ARCHIVE else _write_folders
+        write(backend, chosen, target)
+    if wanted.as_json:
+        say_json({"exported": [incident.id for incident in chosen], "to": str(target)})
+    else:
+        say(f"{counted(len(chosen), 'incident')} exported to {target}.")
+
+
+def _existing(target: Path, chosen: Sequence[Incident]) -> str:
+    """Return what would be overwritten, in words; nothing where nothing would."""
+    if target.suffix.lower() == _ARCHIVE:
+        if target.is_dir():
+            raise wrong_usage(f"--to: {target} is a folder; name a file in it, or a folder whose name has no .zip")
+        return str(target) if target.exists() else ""
+    if target.exists() and not target.is_dir():
+        raise wrong_usage(f"--to: {target} is a file; give a folder, or a name that ends in {_ARCHIVE}")
+    there = [incident for incident in chosen if (target / fit_name(incident.id)).exists()]
+    return f"{counted(len(there), 'incident')} in {target}" if there else ""
+
+
+def _contents(backend: Backend, chosen: Sequence[Incident]) -> Iterator[tuple[str, str, bytes]]:
+    """Yield each file: the folder it is in, its name, its content."""
+    for incident in chosen:
+        evidence = run_procedure(backend.run, read_evidence(backend.verbs, incident.id))
+        for name, content in files_of(incident, evidence).items():
+            yield fit_name(incident.id), name, content
+
+
+def _write_archive(backend: Backend, chosen: Sequence[Incident], target: Path) -> None:
+    """Write an archive that nobody else may read, whole or not at all."""
+    descriptor, unfinished = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for folder, name, content in _contents(backend, chosen):
+                archive.writestr(f"{folder}/{name}", content)
+        Path(unfinished).replace(target)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+
+
+def _write_folders(backend: Backend, chosen: Sequence[Incident], target: Path) -> None:
+    target.mkdir(mode=0o700, exist_ok=True)
+    for incident in chosen:
+        shutil.rmtree(target / fit_name(incident.id), ignore_errors=True)
+    for folder, name, content in _contents(backend, chosen):
+        place = target / folder
+        place.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(place / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+
+
+# `standfast incidents forget`: a person has read them, and wants to see them no more.
+
+
+@click.command(
+    epilog=examples(
+        "standfast incidents forget 3c2d1e0f",
+        "standfast incidents forget --before 7d",
+        "standfast incidents forget --all --yes",
+    )
+)
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.option("--before", metavar="TIME", help="Those that last happened before this: 7d, or a date; after asking.")
+@click.option("--all", "everything", is_flag=True, help="All incidents, after asking.")
+@tz_option
+@yes_option
+@store_options
+def forget(
+    wanted: StoreOptions,
+    /,
+    *,
+    ids: tuple[str, ...],
+    before: str | None,
+    everything: bool,
+    tz: str | None,
+    yes: bool,
+) -> None:
+    """Forget incidents and their evidence in the store.
+
+    Folders on the machines where they happened stay until they are too many or too old.
+    """
+    if sum(map(bool, (ids, before, everything))) != 1:
+        raise wrong_usage("give the ids of incidents, or --before, or --all, and only one of these")
+    until = read_since("--before", before, tz)
+    with wanted.store() as backend:
+        kept = read_incidents(backend)
+        if ids:
+            chosen = [find_incident(wanted, backend, kept, each) for each in ids]
+        else:
+            chosen = [incident for incident in kept if until is None or incident.last_at < until]
+        if chosen and not ids and not yes:
+            confirm(f"Forget {counted(len(chosen), 'incident')}?")
+        names = list(dict.fromkeys(incident.id for incident in chosen))
+        run_procedure(backend.run, forget_incidents(backend.verbs, names))
+    if wanted.as_json:
+        say_json({"forgotten": names})
+    else:
+        say(f"{counted(len(names), 'incident')} forgotten." if names else "No incident matches.")
+
+
+# `standfast incidents`: what went wrong with workers; the list. Each other command has a file of its own.
 
 
 @click.group(
@@ -51,9 +388,9 @@ for _command in (show, export, forget):
 @click.option("--task", metavar="NAME", help="Only those in which a job of this task was involved.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, help="At most so many.")
 @tz_option
-@about_a_store
+@store_options
 def list_command(
-    wanted: Wanted,
+    wanted: StoreOptions,
     /,
     *,
     troubles: tuple[Trouble, ...],
@@ -66,7 +403,7 @@ def list_command(
     """List incidents, those that happened last first."""
     after = read_since("--since", since, tz)
     with wanted.store() as backend:
-        kept = read_casebook(backend)
+        kept = read_incidents(backend)
         unnamed = job is not None and any(incident.more_jobs for incident in kept)
         ends = ends_named_by(wanted, backend, job) if job is not None and unnamed else frozenset()
         which = Selection(troubles, after, job, task, ends)

@@ -1,31 +1,229 @@
-"""`standfast jobs`: list, cancel and retry jobs; its other commands have files of their own."""
+"""`standfast jobs reschedule`: give jobs that wait to be started another time."""
 
-from typing import Any
+import hashlib
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import click
+import msgspec
 from msgspec.structs import replace
 
-from standfast.cli.bulk import Deed, act_on_each, act_on_selected, asked_of, requeue
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.failures import wrong_usage
-from standfast.cli.jobpage import say_jobs
-from standfast.cli.jobs_files import files
-from standfast.cli.jobs_reschedule import reschedule
-from standfast.cli.jobs_show import show
-from standfast.cli.jobs_signal import signal
-from standfast.cli.options import examples, given, page_options, yes_option
-from standfast.cli.ordering import have_done
-from standfast.cli.typed import as_span_with_unit, read_pairs
-from standfast.clock import SystemClock
-from standfast.core.job import Cancellation, Job, JobAction
-from standfast.core.provenance import SCHEDULE_KEY
-from standfast.core.states import FINAL, State
-from standfast.errors import JobStateError, StandfastError
-from standfast.ids import first_id_at
-from standfast.store.backend import Backend
-from standfast.store.bulk import ACTS_ON
-from standfast.store.protocol import JobFilter
+from standfast.admin.job_search import ACTS_ON
+from standfast.cli.bulk import BulkRequest, act_on_each, act_on_selected, requeue, selected_by
+from standfast.cli.connection import (
+    StoreOptions,
+    examples,
+    given,
+    page_options,
+    store_options,
+    tz_option,
+    yes_option,
+)
+from standfast.cli.drain import order_and_wait
+from standfast.cli.exit_codes import wrong_usage
+from standfast.cli.inputs import as_span, as_span_with_unit, read_moment, read_pairs
+from standfast.cli.job_views import file_columns, file_fields, say_jobs, show
+from standfast.cli.lookup import find_job
+from standfast.cli.output import say, say_json, say_table
+from standfast.durable.files import FileStore, StoredFile, files_among, shelf_of
+from standfast.errors import ArgumentsError, JobStateError, StandfastError, StoreError
+from standfast.handle import encode_signal, too_late
+from standfast.model.clock import SystemClock
+from standfast.model.display import in_bytes
+from standfast.model.ids import first_id_at, new_job_id
+from standfast.model.job import SCHEDULE_KEY, Cancellation, Job, JobAction
+from standfast.model.memos import signal_name
+from standfast.model.states import FINAL, State
+from standfast.model.validation import calendar_problems
+from standfast.schedules.zones import find_zone
+from standfast.stores.backend import Backend
+from standfast.stores.contract import ask_time
+from standfast.stores.values import JobFilter
 from standfast.supervisor.orders import KILL, Order
+
+
+def _not_so(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> None:
+    """Tell who writes it as in code, with `delay`, how it is written here."""
+    if text is not None:
+        raise wrong_usage(f"there is no option --delay: say --in {text}")
+
+
+@click.command(
+    epilog=examples(
+        "standfast jobs reschedule 3c2d1e0f --at 2026-03-01T09:00+08:00",
+        "standfast jobs reschedule 3c2d1e0f --in 2h",
+        "standfast jobs reschedule 3c2d1e0f 9f605a4b --at 2026-03-01T09:00 --tz Asia/Taipei --json",
+    )
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--at", metavar="TIME", help="Be due at this time: 2026-03-01T09:00+08:00, or now.")
+@click.option(
+    "--in", "span", metavar="SPAN", callback=as_span, help="Be due after this span from now: 90s, 15m, 2h."
+)
+@click.option("--delay", hidden=True, expose_value=False, callback=_not_so)
+@tz_option
+@store_options
+def reschedule(
+    wanted: StoreOptions, /, *, ids: tuple[str, ...], at: str | None, span: timedelta | None, tz: str | None
+) -> None:
+    """Let scheduled and ready jobs be due at another time.
+
+    Attempts and error stay. A job that has begun, and waits for a time or a signal of its own, is not moved.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    if (at is None) == (span is None):
+        raise wrong_usage("say when: --at 2026-03-01T09:00+08:00 or --in 2h, one of both")
+    moment = None if at is None else read_moment("--at", at, None if tz is None else find_zone(tz))
+    for problem in () if moment is None else calendar_problems("--at", moment):
+        raise wrong_usage(problem)
+    with wanted.store() as backend:
+        run_at = moment or backend.run(ask_time(backend.verbs)).now + (span or timedelta())
+        act_on_each(wanted, backend, ids, lambda backend, job: _reschedule(backend, job, run_at))
+
+
+def _reschedule(backend: Backend, job: Job, run_at: datetime) -> str:
+    backend.run(backend.verbs.reschedule(job.id, run_at))
+    return "rescheduled"
+
+
+# `standfast jobs signal`: send a job what its handler waits for.
+
+
+@click.command(
+    epilog=examples(
+        "standfast jobs signal 3c2d1e0f approved",
+        'standfast jobs signal 3c2d1e0f approved \'{"by": "ada", "limit": 500}\'',
+        "standfast jobs signal 3c2d1e0f approved true --json",
+    )
+)
+@click.argument("job_id", metavar="ID")
+@click.argument("name", metavar="NAME")
+@click.argument("data", default="null", metavar="[DATA]")
+@store_options
+def signal(wanted: StoreOptions, job_id: str, name: str, data: str) -> None:
+    """Send a signal to a job.
+
+    In its handler ctx.wait_for(NAME) returns DATA. A job that waits for it goes on; for any other that is not over
+    it is kept until its handler asks for it. DATA is JSON; without it, null. A word alone is no JSON: quote it for
+    JSON and for the shell, as in '"yes"'.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    try:
+        body = encode_signal(name, msgspec.json.decode(data))
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(
+            f"{data!r:.80} is no JSON ({error}); a text needs quotes of its own, as in '\"yes\"'", param_hint="DATA"
+        ) from None
+    except ArgumentsError as error:
+        raise click.BadParameter(str(error)) from None
+    with wanted.store() as backend:
+        job = find_job(wanted, backend, job_id)
+        if not backend.run(backend.verbs.signal(job.id, name, new_job_id(), body)):
+            raise too_late(job.id, name)
+    waits_for = signal_name(job.reason)
+    waited = waits_for == name
+    if wanted.as_json:
+        say_json({"id": job.id, "signal": name, "waited": waited})
+    else:
+        instead = "" if waits_for is None else f"; now it waits for signal {waits_for!r}"
+        say(f"{job.id}  {'goes on' if waited else f'has it, for when it waits for it{instead}'}")
+
+
+# `standfast jobs files`: the files that a job has saved, and a copy of one of them.
+
+_AT_ONCE = 1024 * 1024
+
+
+@click.command(
+    epilog=examples(
+        "standfast jobs files 3c2d1e0f",
+        "standfast jobs files 3c2d1e0f --json",
+        "standfast jobs files 3c2d1e0f --get report.csv --to /var/tmp/report.csv",
+    )
+)
+@click.argument("job_id", metavar="ID")
+@click.option("--get", "name", metavar="NAME", help="Copy the file of this name.")
+@click.option(
+    "--to",
+    "target",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Where to: a file that is not there yet, or a folder.  [default: NAME, in the working directory]",
+)
+@store_options
+def files(wanted: StoreOptions, /, *, job_id: str, name: str | None, target: Path | None) -> None:
+    """List the files that a job has saved, or copy one.
+
+    ID is a job's id, or its last characters as the worker shows them.
+
+    The store knows their names, sizes and hashes. A copy needs the folder where they are: the one of the setting
+    `files`, or that beside a SQLite database. It is checked against the hash.
+    """
+    if target is not None and name is None:
+        raise wrong_usage("--to is for a copy: name the file, --get NAME")
+    with wanted.store() as backend:
+        job = find_job(wanted, backend, job_id)
+        memos = backend.run(backend.verbs.memos(job.id))
+    kept = files_among(memos)
+    if name is not None:
+        copied = _copy(shelf_of(wanted.settings), _named(kept.get(name), name, job.id, list(kept)), target)
+        _tell_copied(wanted, kept[name], copied)
+    elif wanted.as_json:
+        say_json([file_fields(each) for each in kept.values()])
+    elif kept:
+        say_table(list(kept.values()), file_columns(SystemClock().now()))
+    else:
+        say("The job has saved no file.")
+
+
+def _named(kept: StoredFile | None, name: str, job_id: str, names: list[str]) -> StoredFile:
+    if kept is None:
+        there = f"it has {', '.join(names)}" if names else "it has saved none"
+        raise StandfastError(f"job {job_id} has no file {name!r}: {there}")
+    return kept
+
+
+def _copy(shelf: FileStore, kept: StoredFile, target: Path | None) -> Path:
+    """Copy a file, whole or not at all; return where it is."""
+    source = shelf.find(kept).path
+    target = Path(kept.name) if target is None else target / kept.name if target.is_dir() else target
+    if target.exists():
+        raise wrong_usage(f"--to: {target} is there already, and is not overwritten")
+    unfinished = target.with_name(f".{target.name}.part")
+    try:
+        with source.open("rb") as there, _open_new(unfinished) as here:
+            digest = hashlib.sha256()
+            while chunk := there.read(_AT_ONCE):
+                digest.update(chunk)
+                here.write(chunk)
+        if digest.hexdigest() != kept.sha256:
+            raise StoreError(f"{source} is not what the job has saved: it was changed since, its hash is another")
+        unfinished.replace(target)
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"there is no {error.filename}; if the files are kept elsewhere, say where: STANDFAST_FILES=FOLDER"
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return target
+
+
+def _tell_copied(wanted: StoreOptions, kept: StoredFile, target: Path) -> None:
+    if wanted.as_json:
+        say_json({**file_fields(kept), "to": str(target)})
+    else:
+        say(f"{kept.name} ({in_bytes(kept.size)}) copied to {target}.")
+
+
+def _open_new(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+# `standfast jobs`: list, cancel and retry jobs; its other commands have files of their own.
 
 KILLED_WITHIN = 60.0
 """Seconds for the supervisor to hear of it with a beat, and for the process to be gone."""
@@ -113,8 +311,8 @@ def _filter(narrowed: dict[str, Any]) -> JobFilter:
 )
 @_narrowed
 @page_options
-@about_a_store
-def list_command(wanted: Wanted, /, *, came_before: str | None, **narrowed: Any) -> None:
+@store_options
+def list_command(wanted: StoreOptions, /, *, came_before: str | None, **narrowed: Any) -> None:
     """List jobs, newest first."""
     which = _filter(narrowed)
     is_all = which == JobFilter(limit=which.limit) and came_before is None
@@ -137,9 +335,9 @@ def list_command(wanted: Wanted, /, *, came_before: str | None, **narrowed: Any)
 @click.option(
     "--kill", is_flag=True, help="End running ones at once, with the process of their own (isolation='process')."
 )
-@about_a_store
+@store_options
 def cancel(
-    wanted: Wanted, /, *, ids: tuple[str, ...], everything: bool, yes: bool, kill: bool, **narrowed: Any
+    wanted: StoreOptions, /, *, ids: tuple[str, ...], everything: bool, yes: bool, kill: bool, **narrowed: Any
 ) -> None:
     """Cancel jobs: those named, or all that options select.
 
@@ -149,7 +347,7 @@ def cancel(
 
     ID is a job's id, or its last characters as the worker shows them.
     """
-    asked = asked_of(**narrowed)
+    asked = selected_by(**narrowed)
     if bool(ids) == (everything or bool(asked)):
         raise wrong_usage("give the ids of jobs, or --all, or options that select some, and not both")
     if kill and not ids:
@@ -166,7 +364,7 @@ def cancel(
                 f"jobs can be cancelled while they are {', '.join(sorted(meant))}: name one of these{dropped}"
             )
         else:
-            deed = Deed(JobAction.CANCEL, replace(which, states=states), "job", "cancelled", asked)
+            deed = BulkRequest(JobAction.CANCEL, replace(which, states=states), "job", "cancelled", asked)
             act_on_selected(wanted, backend, deed, yes=yes)
 
 
@@ -181,7 +379,7 @@ def _kill(backend: Backend, job: Job) -> str:
         return seen is None or seen.state in FINAL
 
     try:
-        have_done(
+        order_and_wait(
             backend,
             KILL,
             latest.worker,
@@ -209,8 +407,8 @@ def _cancel(backend: Backend, job: Job) -> str:
     )
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@about_a_store
-def retry(wanted: Wanted, ids: tuple[str, ...]) -> None:
+@store_options
+def retry(wanted: StoreOptions, ids: tuple[str, ...]) -> None:
     """Run dead jobs again, and scheduled ones now.
 
     A dead job gets all its attempts again.

@@ -13,23 +13,21 @@ from functools import partial
 import click
 import msgspec
 
-from standfast.cli.connection import Wanted, about_a_store, existing_store
-from standfast.cli.failures import ExitCode, say_failed, wrong_usage
-from standfast.cli.options import examples
-from standfast.cli.tokenfile import token_file_option
-from standfast.cli.typed import as_span
-from standfast.clock import SystemClock
-from standfast.core.incident import Evidence, Incident, Trouble
+from standfast.cli.connection import StoreOptions, examples, existing_store, store_options
+from standfast.cli.exit_codes import ExitCode, say_failed, wrong_usage
+from standfast.cli.inputs import as_span, token_file_option
 from standfast.errors import ConfigurationError, StoreError
-from standfast.health.keepalive import Change, KeepAlive, Kept
-from standfast.health.ping import Pinged, Target, ping
-from standfast.ids import new_job_id
-from standfast.incidents.book import list_incidents, write_incident
-from standfast.incidents.folding import SAME_WITHIN, folded
-from standfast.settings import BY_DEFAULT, Settings
-from standfast.store.backend import Backend
-from standfast.store.errand import run_errand
-from standfast.words import counted, short_id, span
+from standfast.hosts.keepalive import Change, KeepAlive, Kept, Pinged, Target, ping
+from standfast.model.clock import SystemClock
+from standfast.model.configuration import Settings
+from standfast.model.display import counted, short_id, span
+from standfast.model.ids import new_job_id
+from standfast.model.incidents import Evidence, Incident, Trouble
+from standfast.observe.incidents import list_incidents, write_incident
+from standfast.settings import BY_DEFAULT
+from standfast.stores.backend import Backend
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.incidents.recorder import SAME_WITHIN, folded
 
 HOST_DOWN = 4
 """The exit code if a host was given up."""
@@ -57,9 +55,9 @@ def _targets(_ctx: click.Context, _parameter: click.Parameter, urls: tuple[str, 
 @click.option("--count", type=click.IntRange(min=1), help="End after so many pings of each.  [default: never]")
 @click.option("--once", is_flag=True, help="The same as --count 1.")
 @click.pass_context
-@about_a_store
+@store_options
 def keepalive(
-    wanted: Wanted,
+    wanted: StoreOptions,
     ctx: click.Context,
     /,
     *,
@@ -171,14 +169,14 @@ class _Teller:
 
 def _write(backend: Backend, incident: Incident, evidence: Evidence) -> str:
     """Write an incident, or one more of the same if that was not long ago: whoever restarts this floods nobody."""
-    for known in run_errand(backend.run, list_incidents(backend.verbs)):
+    for known in run_procedure(backend.run, list_incidents(backend.verbs)):
         same = (known.trouble, known.fingerprint, known.host) == (
             incident.trouble,
             incident.fingerprint,
             incident.host,
         )
         if same and (incident.at - known.last_at).total_seconds() <= SAME_WITHIN:
-            run_errand(backend.run, write_incident(backend.verbs, folded(known, incident)))
+            run_procedure(backend.run, write_incident(backend.verbs, folded(known, incident)))
             return known.id
-    run_errand(backend.run, write_incident(backend.verbs, incident, evidence))
+    run_procedure(backend.run, write_incident(backend.verbs, incident, evidence))
     return incident.id

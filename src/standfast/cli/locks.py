@@ -6,20 +6,18 @@ from typing import Any
 
 import click
 
-from standfast.cli.confirming import confirm
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.failures import say_failed
-from standfast.cli.options import examples, yes_option
+from standfast.cli.connection import StoreOptions, examples, store_options, yes_option
+from standfast.cli.exit_codes import say_failed
+from standfast.cli.inputs import confirm
 from standfast.cli.output import Column, cut, say, say_json, say_table
+from standfast.durable.lockstate import Holder, LockState, free, look_at_all
+from standfast.durable.sessionlock import held_by_sessions
 from standfast.errors import LockStateError
-from standfast.locks.errands import free, look_at_all
-from standfast.locks.roll import Holder, Roll
-from standfast.locks.session import held_by_sessions
-from standfast.phrases import Phrase
-from standfast.store.errand import run_errand
-from standfast.words import counted, dated, one_line
+from standfast.model.display import counted, dated, one_line
+from standfast.model.phrases import Phrase
+from standfast.stores.verb import run_procedure
 
-Named = tuple[str, Roll]
+Named = tuple[str, LockState]
 
 
 @click.group(
@@ -27,22 +25,22 @@ Named = tuple[str, Roll]
     epilog=examples("standfast locks", "standfast locks --json", "standfast locks release nightly"),
 )
 @click.pass_context
-@about_a_store
-def locks(_wanted: Wanted, ctx: click.Context) -> None:
+@store_options
+def locks(_wanted: StoreOptions, ctx: click.Context) -> None:
     """List locks and semaphores, take one from its holder."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_command)
 
 
 @locks.command("list", epilog=examples("standfast locks list", "standfast locks list --json"))
-@about_a_store
-def list_command(wanted: Wanted) -> None:
+@store_options
+def list_command(wanted: StoreOptions) -> None:
     """List every lock that was held in the last 30 days, by name.
 
     Of one that is held with session=True, its session at the PostgreSQL server is named.
     """
     with wanted.store() as backend:
-        now, rolls = run_errand(backend.run, look_at_all(backend.verbs))
+        now, rolls = run_procedure(backend.run, look_at_all(backend.verbs))
         sessions = held_by_sessions(backend, tuple(rolls))
     if wanted.as_json:
         say_json(_fields(rolls, sessions))
@@ -55,8 +53,8 @@ def list_command(wanted: Wanted) -> None:
 @locks.command(epilog=examples("standfast locks release nightly", "standfast locks release nightly --yes --json"))
 @click.argument("name")
 @yes_option
-@about_a_store
-def release(wanted: Wanted, name: str, *, yes: bool) -> None:
+@store_options
+def release(wanted: StoreOptions, name: str, *, yes: bool) -> None:
     """Take a lock from all who hold it, after asking.
 
     A holder that lives goes on until it notices, within a third of the lock's ttl, beside the next one: only what
@@ -64,7 +62,7 @@ def release(wanted: Wanted, name: str, *, yes: bool) -> None:
     its session's, and ends with it.
     """
     with wanted.store() as backend:
-        _, rolls = run_errand(backend.run, look_at_all(backend.verbs, (name,)))
+        _, rolls = run_procedure(backend.run, look_at_all(backend.verbs, (name,)))
         if name not in rolls:
             raise LockStateError(f"there is no lock '{name}' in {wanted.place}: `standfast locks` lists them")
         if session := held_by_sessions(backend, (name,)).get(name):
@@ -74,7 +72,7 @@ def release(wanted: Wanted, name: str, *, yes: bool) -> None:
             owners = ", ".join(one_line(holder.owner) for holder in holders)
             say_failed(f"lock '{name}' is held by {owners}, which may go on for a while beside the next holder")
             confirm(f"Take it from {counted(len(holders), 'holder')}?")
-        was = run_errand(backend.run, free(backend.verbs, name))
+        was = run_procedure(backend.run, free(backend.verbs, name))
     taken = () if was is None else was.holders
     if wanted.as_json:
         say_json({"name": name, "released": [_holder(each) for each in taken]})
@@ -84,7 +82,7 @@ def release(wanted: Wanted, name: str, *, yes: bool) -> None:
         say(f"Nobody holds lock '{one_line(name)}'.")
 
 
-def _fields(rolls: Mapping[str, Roll], sessions: Mapping[str, str]) -> list[dict[str, Any]]:
+def _fields(rolls: Mapping[str, LockState], sessions: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -116,5 +114,5 @@ def _columns(now: datetime, sessions: Mapping[str, str]) -> list[Column[Named]]:
     ]
 
 
-def _since(roll: Roll, now: datetime) -> str:
+def _since(roll: LockState, now: datetime) -> str:
     return dated(min(each.since for each in roll.holders), now) if roll.holders else ""

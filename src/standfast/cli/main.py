@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from standfast.cli.connection import debug_option
-from standfast.cli.failures import told_to_people
+from standfast.cli.exit_codes import report_failures
 
 _EPILOG = """\b
 Examples:
@@ -58,8 +58,18 @@ _COMMANDS = (
 _SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
+_FILES = {
+    "why": "job_views",
+    "objectives": "stats",
+    "migrate": "storage",
+    "backup": "storage",
+    "restore": "storage",
+}
+"""The files of commands that have none of their own."""
+
+
 class _ByName(UserDict[str, click.Command]):
-    """The commands. Each is in the file of its name, but `restore`, and loaded when it is asked for.
+    """The commands. Each is loaded when it is asked for.
 
     To load all of them takes longer than most of them run.
     """
@@ -76,8 +86,7 @@ class _ByName(UserDict[str, click.Command]):
     def __missing__(self, name: str) -> click.Command:
         if name not in _COMMANDS:
             raise KeyError(name)
-        file = "backup" if name == "restore" else name
-        self.data[name] = getattr(import_module(f"standfast.cli.{file}"), name)
+        self.data[name] = getattr(import_module(f"standfast.cli.{_FILES.get(name, name)}"), name)
         return self.data[name]
 
 
@@ -88,7 +97,7 @@ class _Commands(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Read the group's own options."""
-        with told_to_people({}):
+        with report_failures({}):
             return super().make_context(info_name, args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -97,7 +106,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with told_to_people(ctx.meta):
+        with report_failures(ctx.meta):
             return super().invoke(ctx)
 
 

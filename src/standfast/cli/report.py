@@ -8,21 +8,27 @@ from typing import Any
 import click
 import msgspec
 
-from standfast.cli.connection import Wanted, about_a_store, existing_store
-from standfast.cli.failures import wrong_usage
-from standfast.cli.figureview import read_since
-from standfast.cli.objectives import standing_fields
-from standfast.cli.options import examples
+from standfast.admin.reports import gather_report
+from standfast.cli.connection import (
+    AppTarget,
+    StoreOptions,
+    app_dir_option,
+    examples,
+    existing_store,
+    find_target,
+    store_options,
+    target_argument,
+)
+from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.output import say, say_json
-from standfast.cli.target import Meant, app_dir_option, find_meant, target_argument
+from standfast.cli.stats import read_since, standing_fields
 from standfast.errors import ConfigurationError
-from standfast.report.gathering import gather_report
-from standfast.report.model import Report
-from standfast.report.page import as_page
-from standfast.report.text import as_text
-from standfast.report.workbook import as_workbook
-from standfast.schedule.zones import find_zone
-from standfast.store.errand import run_errand
+from standfast.observe.reports.html_page import as_page
+from standfast.observe.reports.plain_text import as_text
+from standfast.observe.reports.report import Report
+from standfast.observe.reports.workbook import as_workbook
+from standfast.schedules.zones import find_zone
+from standfast.stores.verb import run_procedure
 
 _FORMATS: Mapping[str, Callable[[Report, tzinfo | None], bytes]] = {
     "text": lambda report, zone: as_text(report, zone).encode(errors="replace"),
@@ -56,9 +62,9 @@ _BY_SUFFIX = {"": "text", ".txt": "text", ".html": "html", ".htm": "html", ".xls
     "--tz", metavar="ZONE", help="Tell times by the clock of this zone: Asia/Taipei.  [default: this machine's]"
 )
 @app_dir_option
-@about_a_store
+@store_options
 def report(
-    wanted: Wanted,
+    wanted: StoreOptions,
     /,
     *,
     target: str | None,
@@ -83,9 +89,9 @@ def report(
         raise wrong_usage("a workbook needs a file: give --output FILE.xlsx")
     if channel is not None and (target is None or file is not None or wanted_format is not None):
         raise wrong_usage("--channel needs MODULE:APP, which has the channel, and no --format or --output")
-    meant = find_meant(wanted, target, app_dir)
+    meant = find_target(wanted, target, app_dir)
     with existing_store(meant.loaded.settings) as backend:
-        made = run_errand(backend.run, gather_report(backend.verbs, back))
+        made = run_procedure(backend.run, gather_report(backend.verbs, back))
     if channel is not None:
         _send(wanted, meant, made, zone, channel)
     elif file is not None:
@@ -125,10 +131,10 @@ def _write(file: Path, content: bytes) -> None:
         raise ConfigurationError(f"--output: {file} cannot be written: {error.strerror}") from None
 
 
-def _send(wanted: Wanted, meant: Meant, made: Report, zone: tzinfo | None, name: str) -> None:
-    from standfast.alerts.delivery import send  # noqa: PLC0415 - only who sends needs it
-    from standfast.ids import new_job_id  # noqa: PLC0415 - likewise
-    from standfast.report.sending import notice_of  # noqa: PLC0415 - likewise
+def _send(wanted: StoreOptions, meant: AppTarget, made: Report, zone: tzinfo | None, name: str) -> None:
+    from standfast.admin.reports import notice_of  # noqa: PLC0415 - likewise
+    from standfast.model.ids import new_job_id  # noqa: PLC0415 - likewise
+    from standfast.observe.alerts.delivery import send  # noqa: PLC0415 - only who sends needs it
 
     assert meant.app is not None
     watching = meant.app.watching_through([name])

@@ -1,28 +1,297 @@
-"""`standfast service`: have systemd run the workers of an app, from boot on."""
+"""The systemd unit of a service, as text. Pure."""
 
 import getpass
 import os
+import pwd
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from standfast.cli.confirming import confirm
-from standfast.cli.connection import debug_option
-from standfast.cli.failures import ExitCode, say_failed, wrong_usage
-from standfast.cli.options import examples, given, yes_option
+from standfast.cli.connection import check_target, debug_option, examples, given, yes_option
+from standfast.cli.exit_codes import ExitCode, say_failed, wrong_usage
+from standfast.cli.inputs import confirm
 from standfast.cli.output import say, say_fields, say_json
-from standfast.cli.servicecheck import grace_of_app
-from standfast.cli.serviceunit import KNOWS_SUBGROUPS, MARK, Service
-from standfast.cli.systemctl import Systemctl, version_of_systemd
-from standfast.cli.target import check_target
 from standfast.cli.up import up
 from standfast.errors import ConfigurationError, StandfastError
-from standfast.settings import URL_VARIABLE, Settings
+from standfast.model.configuration import Settings
+from standfast.model.display import one_line
+from standfast.settings import URL_VARIABLE
+
+MARK = "# Written by `standfast service install`: what is changed here is lost with the next one."
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@:,./=+-]+")
+
+_HARDENED = """\
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+UMask=0027"""
+
+_HARDENED_SYSTEM = """\
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectSystem=full
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+CapabilityBoundingSet="""
+
+KNOWS_SUBGROUPS = 254
+"""The first systemd that knows DelegateSubgroup=; others warn of it at every start."""
+
+LAST_WORDS = 15
+"""Seconds beyond the grace before systemd ends what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service: `command` runs the target in `folder`, for a user of its own where `user` names one.
+
+    `system`: of the machine, not of the user who installs it. `grace` is how many seconds a stop may take.
+    `subgroups`: whether systemd knows how to leave room for control groups beside that of the workers.
+    """
+
+    name: str
+    target: str
+    command: Sequence[str]
+    folder: Path
+    system: bool
+    grace: float
+    user: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+    environment_file: Path | None = None
+    watchdog: int = field(default=60)
+    subgroups: bool = False
+
+    @property
+    def file(self) -> Path:
+        """Where systemd looks for it."""
+        home = Path("/etc/systemd/system") if self.system else Path.home() / ".config/systemd/user"
+        return home / f"{self.name}.service"
+
+    def text(self) -> str:
+        """Return the unit."""
+        lines = [
+            MARK,
+            "[Unit]",
+            f"Description={_escaped(one_line(f'Standfast: jobs and schedules of {self.target}'))}",
+            "Wants=network-online.target",
+            "After=network-online.target",
+            "StartLimitIntervalSec=0",
+            "",
+            "[Service]",
+            "Type=notify",
+            "NotifyAccess=main",
+            f"ExecStart={' '.join(map(_quoted, self.command))}",
+            "ExecReload=/bin/kill -HUP $MAINPID",
+            f"WorkingDirectory={_escaped(str(self.folder))}",
+            *([f"User={self.user}"] if self.user else []),
+            *(f"Environment={_assigned(name, value)}" for name, value in self.variables),
+            *([f"EnvironmentFile={_escaped(str(self.environment_file))}"] if self.environment_file else []),
+            "Restart=always",
+            "RestartSec=2",
+            f"WatchdogSec={self.watchdog}",
+            "TimeoutStartSec=180",
+            f"TimeoutStopSec={self.grace + LAST_WORDS:.0f}",
+            "KillMode=mixed",
+            "Delegate=memory",
+            *(["DelegateSubgroup=worker"] if self.subgroups else []),
+            _HARDENED,
+            *([_HARDENED_SYSTEM] if self.system else []),
+            "",
+            "[Install]",
+            f"WantedBy={'multi-user' if self.system else 'default'}.target",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Return text in which systemd finds none of its specifiers."""
+    return text.replace("%", "%%")
+
+
+def _assigned(name: str, value: str) -> str:
+    """Return a variable as systemd reads it."""
+    inside = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{name}={_escaped(inside)}"'
+
+
+def _quoted(word: str) -> str:
+    """Return a word of a command line as systemd reads it."""
+    if _PLAIN.fullmatch(word):
+        return word
+    inside = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{_escaped(inside)}"'
+
+
+# Whether a service will find its app: looked at in a process of its own, as the service will see it.
+
+WITHIN = 120.0
+"""Seconds for an app to be imported."""
+
+_LOOK = """
+import sys
+from standfast.hosts.loader import load_app
+from standfast.errors import StandfastError
+try:
+    app = load_app(*sys.argv[1:])
+    print("", app.settings.grace, sep="\\n")
+except StandfastError as error:
+    print(error, file=sys.stderr)
+    sys.exit(1)
+"""
+
+_KEPT = ("PATH", "LANG", "HOME", "USER", "LOGNAME", "SHELL", "XDG_RUNTIME_DIR")
+
+
+def grace_of_app(wanted: Service, app_dir: str) -> float:
+    """Import the app as the service will, and return its grace. Raises ConfigurationError if that fails."""
+    try:
+        looked = subprocess.run(  # noqa: S603 - our own command, and no shell
+            [sys.executable, "-c", _LOOK, wanted.target, app_dir],
+            cwd=wanted.folder,
+            env=_environment(wanted),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=WITHIN,
+            check=False,
+            **_identity(wanted.user),
+        )
+    except subprocess.TimeoutExpired:
+        raise _refused(f"{wanted.target} could not be imported within {WITHIN:g} s") from None
+    except OSError as error:
+        raise _refused(f"{wanted.target} could not be looked at: {error}") from error
+    if looked.returncode != 0:
+        lines = looked.stderr.strip().splitlines()
+        raise _refused(lines[-1] if lines else f"importing {wanted.target} ended with {looked.returncode}")
+    return float(looked.stdout.splitlines()[-1])
+
+
+def _refused(why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the service would not start: {why}; it sees the variables of --env and --env-file and none of this"
+        " shell's, and --no-check leaves this check out"
+    )
+
+
+def _environment(wanted: Service) -> dict[str, str]:
+    """Return the variables that the service will have, as far as they are known here."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    if wanted.user is not None:
+        user = _user(wanted.user)
+        kept |= {"HOME": user.pw_dir, "USER": wanted.user, "LOGNAME": wanted.user, "SHELL": user.pw_shell}
+    kept |= dict(wanted.variables)
+    return kept | ({} if wanted.environment_file is None else read_env_file(wanted.environment_file))
+
+
+def read_env_file(file: Path) -> dict[str, str]:
+    """Return the variables of a file, as systemd reads them: NAME=VALUE, maybe in quotes; # begins a comment."""
+    found: dict[str, str] = {}
+    for line in file.read_text().splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and name and name[0] not in "#;":
+            found[name.strip()] = _unquoted(value.strip())
+    return found
+
+
+def _unquoted(value: str) -> str:
+    if value[:1] not in ("'", '"'):
+        return value
+    try:
+        return "".join(shlex.split(value))
+    except ValueError:
+        return value
+
+
+def _identity(name: str | None) -> dict[str, Any]:
+    """Return what makes a process that of another user, where this one may do that: root imports no code for it."""
+    if name is None or os.geteuid() != 0:
+        return {}
+    user = _user(name)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": os.getgrouplist(name, user.pw_gid)}
+
+
+def _user(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise ConfigurationError(
+            f"--run-as {name}: there is no such user; `useradd --system {name}` makes one"
+        ) from None
+
+
+# What is asked of systemd, by its own command.
+
+ELSEWHERE = (
+    "add --print to see the unit, for another machine; docs/howto/run-as-a-service.md says what to do elsewhere"
+)
+
+
+def version_of_systemd() -> int | None:
+    """Return the version of the systemd that is installed here; None where that is not known."""
+    found = shutil.which("systemctl")
+    if found is None:
+        return None
+    try:
+        asked = subprocess.run([found, "--version"], capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - a fixed command
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = re.match(r"systemd (\d+)", asked.stdout)
+    return None if said is None else int(said[1])
+
+
+class Systemctl:
+    """The manager of the machine's services, or of those of the user."""
+
+    def __init__(self, *, system: bool) -> None:
+        found = shutil.which("systemctl")
+        if found is None:
+            raise ConfigurationError(f"systemd does not run this machine: it has no systemctl; {ELSEWHERE}")
+        self._command = [found] if system else [found, "--user"]
+        if self._run("is-system-running").stdout.strip() in ("", "offline"):
+            raise ConfigurationError(f"systemd is installed, and does not run this machine; {ELSEWHERE}")
+
+    def do(self, *words: str) -> None:
+        """Have something done. Raises StandfastError with what systemctl says where it cannot be."""
+        done = self._run(*words)
+        if done.returncode != 0:
+            raise StandfastError(
+                f"`systemctl {' '.join(words)}` failed: {done.stderr.strip() or done.stdout.strip()}"
+            )
+
+    def show(self, name: str, *properties: str) -> Mapping[str, str]:
+        """Return what systemd knows of a unit."""
+        done = self._run("show", name, "--property", ",".join(properties))
+        return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603 - a fixed command, and no shell
+            [*self._command, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env={**os.environ, "SYSTEMD_PAGER": "", "LC_ALL": "C"},
+        )
+
+
+# `standfast service`: have systemd run the workers of an app, from boot on.
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,100}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)

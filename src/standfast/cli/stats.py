@@ -1,20 +1,176 @@
-"""`standfast stats`: the whole store at a glance."""
+"""Figures of a span of time, as `standfast stats --since` shows them."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
 
 import click
+import msgspec
 from rich.text import Text
 
-from standfast.cli.connection import Wanted, about_a_store
-from standfast.cli.figureview import figure_columns, figure_fields, find_figures, read_since
-from standfast.cli.options import examples
-from standfast.cli.output import Column, coloured, number, say, say_heading, say_json, say_table
-from standfast.cli.queueview import queue_columns, queue_fields
-from standfast.cli.windows import find_windows
-from standfast.cli.workerview import worker_columns, worker_fields
-from standfast.clock import SystemClock
-from standfast.core.states import State
-from standfast.figures.series import Series
-from standfast.watch.obstacle import START_A_WORKER
-from standfast.words import dated
+from standfast.cli.columns import find_windows, queue_columns, queue_fields, worker_columns, worker_fields
+from standfast.cli.connection import StoreOptions, examples, store_options
+from standfast.cli.output import Column, coloured, cut, number, say, say_heading, say_json, say_table
+from standfast.model.clock import SystemClock
+from standfast.model.display import dated, span
+from standfast.model.states import State
+from standfast.model.validation import read_span
+from standfast.observe.burn_rates import Standing, budget, burn, promise, read_standings, share
+from standfast.observe.catalogue import CatalogueView, read_catalogue
+from standfast.observe.figures.series import Figures, Series, read_figures
+from standfast.observe.obstacles import START_A_WORKER
+from standfast.stores.backend import Backend
+from standfast.stores.contract import ask_time
+from standfast.stores.verb import run_procedure
+
+LONGEST = timedelta(days=30)
+"""Figures are kept for so long."""
+
+
+def read_since(text: str) -> timedelta:
+    """Return how far back to look. Raises click.UsageError that says how to write it."""
+    try:
+        back = read_span(text)
+    except ValueError as error:
+        raise click.UsageError(f"--since: {error}") from None
+    if not timedelta(minutes=1) <= back <= LONGEST:
+        raise click.UsageError(f"--since: {text!r} is no span between a minute and 30d, for which figures are kept")
+    return back
+
+
+def find_figures(backend: Backend, back: timedelta) -> Series:
+    """Read the figures from so long ago until now."""
+    now = backend.run(ask_time(backend.verbs)).now
+    return run_procedure(backend.run, read_figures(backend.verbs, now - back))
+
+
+def figure_fields(series: Series) -> dict[str, Any]:
+    """Return what JSON has of a series: spans in seconds."""
+    return {
+        "since": series.points[0].at,
+        "until": series.now,
+        "tasks": [_fields(row) for row in series.by_pair()],
+        "total": _fields(series.total),
+    }
+
+
+def figure_columns() -> Sequence[Column[Figures]]:
+    """Return the columns of figures."""
+    return [
+        Column("TASK", lambda row: cut(row.task or "(other)"), shrinks=True, vital=9),
+        Column("QUEUE", lambda row: cut(row.queue), shrinks=True, vital=3),
+        Column("COMPLETED", lambda row: number(row.completed), justify="right", vital=8),
+        Column("FAILED", lambda row: number(row.failed, "yellow"), justify="right", vital=7),
+        Column("DEAD", lambda row: number(row.dead, "bold red"), justify="right", vital=7),
+        Column("CANCELLED", lambda row: number(row.cancelled), justify="right", vital=1),
+        Column("RUN P50", _told(lambda row: row.run_percentile(0.5)), justify="right", vital=5),
+        Column("P95", _told(lambda row: row.run_percentile(0.95)), justify="right", vital=6),
+        Column("LAG P50", _told(lambda row: row.lag_percentile(0.5)), justify="right", vital=4),
+        Column("P95", _told(lambda row: row.lag_percentile(0.95)), justify="right", vital=5),
+    ]
+
+
+def _told(read: Callable[[Figures], timedelta | None]) -> Callable[[Figures], str]:
+    def tell(row: Figures) -> str:
+        found = read(row)
+        return "" if found is None else span(found)
+
+    return tell
+
+
+def _fields(row: Figures) -> dict[str, Any]:
+    return {
+        "queue": row.queue,
+        "task": row.task,
+        "completed": row.completed,
+        "failed": row.failed,
+        "dead": row.dead,
+        "cancelled": row.cancelled,
+        "given_back": row.given_back,
+        "run_seconds": row.run_time.total_seconds(),
+        "run": _percentiles(row.run_percentile),
+        "lag": _percentiles(row.lag_percentile),
+    }
+
+
+def _percentiles(read: Callable[[float], timedelta | None]) -> dict[str, float | None]:
+    found = {f"p{round(part * 100)}": read(part) for part in (0.5, 0.95, 0.99)}
+    return {name: None if value is None else value.total_seconds() for name, value in found.items()}
+
+
+# `standfast objectives`: what is promised of tasks and queues, how it stands, and what is left of the budgets.
+
+_BUDGET_BAR_LENGTH = 10
+_LITTLE = 0.25
+"""From here on down a budget is nearly spent."""
+
+_NO_OBJECTIVE = (
+    "No worker has published an objective; declare one with app.objective, or in [objectives] of standfast.toml."
+)
+
+
+@click.command(epilog=examples("standfast objectives", "standfast objectives --json"))
+@store_options
+def objectives(wanted: StoreOptions) -> None:
+    """Show how objectives stand, and what is left of their budgets.
+
+    A budget is how much may go wrong in the days of an objective. BURN is how many times too fast that happens:
+    in the last hour, and still in the last 5 minutes (FAST); in the last 6 hours, and still in the last 30 minutes
+    (SLOW).
+    """
+    with wanted.store() as backend:
+        view: CatalogueView = run_procedure(backend.run, read_catalogue(backend.verbs))
+        standings = run_procedure(backend.run, read_standings(backend.verbs, view.objectives))
+    if wanted.as_json:
+        say_json([standing_fields(each) for each in standings])
+    elif not standings:
+        say(_NO_OBJECTIVE)
+    else:
+        say_table(standings, _OBJECTIVE_COLUMNS)
+
+
+def standing_fields(standing: Standing) -> dict[str, Any]:
+    """Return what JSON has of an objective."""
+    return {
+        **msgspec.structs.asdict(standing.objective),
+        "good": standing.good,
+        "bad": standing.bad,
+        "share": standing.share,
+        "budget_left": standing.budget_left,
+        "kept": standing.is_kept,
+        "burn": standing.burns,
+        "burn_fast": standing.fast,
+        "burn_slow": standing.slow,
+    }
+
+
+def _budget_style(standing: Standing) -> str:
+    if not standing.is_kept:
+        return "bold red"
+    return "yellow" if standing.budget_left <= _LITTLE else "green"
+
+
+def _budget_bar(standing: Standing) -> Text:
+    """Return a bar of what is left; what is left at all shows."""
+    left = min(max(standing.budget_left, 0.0), 1.0)
+    filled = max(1, round(_BUDGET_BAR_LENGTH * left)) if left else 0
+    return Text("█" * filled, _budget_style(standing)).append("░" * (_BUDGET_BAR_LENGTH - filled), "dim")
+
+
+_OBJECTIVE_COLUMNS: list[Column[Standing]] = [
+    Column("OBJECTIVE", lambda each: cut(each.objective.name), shrinks=True),
+    Column("PROMISE", lambda each: cut(promise(each.objective)), shrinks=True, vital=4),
+    Column("GOOD", lambda each: number(each.good), justify="right", vital=2),
+    Column("BAD", lambda each: number(each.bad, _budget_style(each)), justify="right", vital=3),
+    Column("SHARE", share, justify="right", vital=7),
+    Column("BUDGET LEFT", lambda each: Text(budget(each), _budget_style(each)), justify="right", vital=9),
+    Column("", _budget_bar, vital=1),
+    Column("BURN FAST", lambda each: burn(each.fast), justify="right", vital=6),
+    Column("SLOW", lambda each: burn(each.slow), justify="right", vital=5),
+]
+
+
+# `standfast stats`: the whole store at a glance.
 
 _BAR_LENGTH = 40
 
@@ -23,8 +179,8 @@ _BAR_LENGTH = 40
     epilog=examples("standfast stats", "standfast stats --json | jq .states.dead", "standfast stats --since 24h")
 )
 @click.option("--since", metavar="SPAN", help="What ended meanwhile, and how fast: 1h, 24h, 7d; 30d at most.")
-@about_a_store
-def stats(wanted: Wanted, /, *, since: str | None) -> None:
+@store_options
+def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
     """Count the jobs in each state; show queues and workers.
 
     With --since, also what the workers have done since then, task by task: how many jobs completed, failed and are

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
+from standfast.cli.connection import examples
 from standfast.cli.dashboard import need_the_extra
-from standfast.cli.failures import wrong_usage
-from standfast.cli.options import examples
+from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.output import say
-from standfast.cli.worker_options import read_options, worker_options
-from standfast.dashboard.access.tokens import read_tokens
-from standfast.dashboard.serving.beside import dashboard_beside
+from standfast.cli.worker import read_options, worker_options
+from standfast.dashboard.access.credentials import read_tokens
+from standfast.dashboard.serving.sidecar import dashboard_sidecar
 from standfast.errors import ConfigurationError
-from standfast.supervisor.options import WorkerOptions
+from standfast.worker.options import WorkerOptions
 
 
 @click.command(
@@ -86,4 +86,4 @@ def _shown(
     if token_file is not None:
         read_tokens(Path(token_file))  # what is wrong with it is told before anything begins
         arguments += ["--token-file", token_file]
-    return dashboard_beside(arguments, {} if options.url is None else {"STANDFAST_URL": options.url})
+    return dashboard_sidecar(arguments, {} if options.url is None else {"STANDFAST_URL": options.url})

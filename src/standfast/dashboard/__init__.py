@@ -9,11 +9,12 @@ desk shares reads among all who look, and asks, does and writes down what somebo
 
 from typing import TYPE_CHECKING, Any
 
-from standfast.dashboard.access.user import Role, User
-from standfast.words import install
+from standfast.admin.operation import Role, User
+from standfast.model.display import install
 
 if TYPE_CHECKING:
     from standfast.dashboard.dashboard import Dashboard
+
 
 __all__ = ["Dashboard", "Role", "User"]
 

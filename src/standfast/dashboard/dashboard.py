@@ -9,23 +9,21 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from standfast.dashboard.access.admitted import Admitted
-from standfast.dashboard.access.entrance import Entrance
-from standfast.dashboard.access.host_auth import Auth
+from standfast.admin.executor import Admin, OperationContext, Shown
+from standfast.admin.operation import User
+from standfast.admin.registry import BY_NAME
+from standfast.dashboard.access.authentication import Auth, Authenticator
 from standfast.dashboard.access.sessions import How
-from standfast.dashboard.access.user import User
+from standfast.dashboard.access.sign_in import Identity
 from standfast.dashboard.api import routes as api_routes
-from standfast.dashboard.desk import Desk, Office, Shown
-from standfast.dashboard.operations import BY_NAME
-from standfast.dashboard.serving.bridge import Bridge
-from standfast.dashboard.serving.comings import Comings
-from standfast.dashboard.serving.doorway import ADMITTED, Doorway
-from standfast.dashboard.web.freshness import has_changed
+from standfast.dashboard.serving.middleware import ADMITTED, AccessMiddleware, SignInAudit
+from standfast.dashboard.serving.wsgi_bridge import WsgiBridge
+from standfast.dashboard.web.cookies import has_changed
 from standfast.dashboard.web.routes import nowhere
 from standfast.dashboard.web.routes import routes as page_routes
 from standfast.dashboard.web.site import Site
 from standfast.errors import ConfigurationError
-from standfast.spelling import options_of
+from standfast.model.suggestions import options_of
 
 USER = "standfast.user"
 """Under this key a host may say in the scope, or in WSGI's environment, who sends a request."""
@@ -66,7 +64,7 @@ class Dashboard:
                 "Dashboard needs to know who may come in: give auth=…, users=… or token=…"
                 " (`openssl rand -hex 32` makes one); nobody comes in unknown"
             )
-        self._entrance = Entrance(
+        self._entrance = Authenticator(
             token=token,
             tokens=tokens,
             users=None if users is None else Path(users),
@@ -79,7 +77,7 @@ class Dashboard:
             secure=secure,
             prefix=prefix,
         )
-        self._office = Office(app, read_only=read_only)
+        self._office = Admin(app, read_only=read_only)
         site = Site(
             BY_NAME,
             self._desk_for("page"),
@@ -93,8 +91,8 @@ class Dashboard:
         )
         inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
         print_link = None if links is None else lambda after: links(self.new_link(after))
-        self._doorway = Doorway(inside, self._entrance, Comings(self._office.write_down), print_link)
-        self._bridge = Bridge(self._doorway, (USER,))
+        self._doorway = AccessMiddleware(inside, self._entrance, SignInAudit(self._office.write_down), print_link)
+        self._bridge = WsgiBridge(self._doorway, (USER,))
 
     def new_link(self, after: str = "") -> str:
         """Return the path of a link by which one person comes in, once, within ten minutes.
@@ -105,16 +103,16 @@ class Dashboard:
         return f"/sign-in?once={self._entrance.new_link()}{wanted}"
 
     @property
-    def asgi(self) -> Doorway:
+    def asgi(self) -> AccessMiddleware:
         """The dashboard as an ASGI app."""
         return self._doorway
 
     @property
-    def wsgi(self) -> Bridge:
+    def wsgi(self) -> WsgiBridge:
         """The dashboard as a WSGI app. Pages refresh themselves there, as WSGI knows no answers that go on."""
         return self._bridge
 
-    def _desk_for(self, by: str) -> Callable[[Request], Desk]:
+    def _desk_for(self, by: str) -> Callable[[Request], OperationContext]:
         return lambda request: self._office.desk(_admitted(request).user, by, fresh=has_changed(request))
 
     async def _still_in(self, request: Request) -> bool:
@@ -133,6 +131,6 @@ def _nowhere(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
     return answering
 
 
-def _admitted(request: Request) -> Admitted:
-    admitted: Admitted = request.scope[ADMITTED]
+def _admitted(request: Request) -> Identity:
+    admitted: Identity = request.scope[ADMITTED]
     return admitted

@@ -16,32 +16,28 @@ from typing import Any
 
 import msgspec
 
-from standfast.codec import decode_result
-from standfast.core.interruption import Suspended
-from standfast.core.memo import FOR_EVER, SLEEPING, Memo, signal_prefix, signal_reason, wait_memo
-from standfast.core.names import signal_problems
-from standfast.durable.gate import Gate
-from standfast.durable.loops import Loops
-from standfast.durable.pages import Pages, check_room
-from standfast.durable.port import Port
-from standfast.durable.stored import How, Wait, encode_wait, read_wait
-from standfast.durable.ways import Way
+from standfast.durable.memo_cache import How, MemoCache, Wait, check_room, encode_wait, read_wait
+from standfast.durable.resume import LoopStack
+from standfast.durable.runtime import Port, StepRunner
+from standfast.durable.steps import RunGuard
 from standfast.errors import StepError, WaitTimeoutError
-from standfast.policy import MAX_DELAY
-from standfast.policy.reading import as_seconds, is_finite
+from standfast.model.codec import decode_result
+from standfast.model.memos import FOR_EVER, SLEEPING, Memo, signal_prefix, signal_problems, signal_reason, wait_memo
+from standfast.model.outcomes import Suspended
+from standfast.model.validation import MAX_DELAY, as_seconds, is_finite
 
 
 class Waits:
     """The waits of one attempt."""
 
-    def __init__(self, port: Port, pages: Pages, gate: Gate, loops: Loops) -> None:
+    def __init__(self, port: Port, pages: MemoCache, gate: RunGuard, loops: LoopStack) -> None:
         self._port = port
         self._pages = pages
         self._gate = gate
         self._loops = loops
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    async def sleep_until(self, way: Way, until: datetime | timedelta | float) -> None:
+    async def sleep_until(self, way: StepRunner, until: datetime | timedelta | float) -> None:
         """Go on at a time."""
         asked = _read_time(until, self._port.now())
         with self._one(SLEEPING) as memo:
@@ -50,7 +46,7 @@ class Waits:
             if (left := self._left(wait)) > timedelta():
                 raise Suspended(left, SLEEPING)
 
-    async def wait_for(self, way: Way, name: str, timeout: timedelta | float | None) -> Any:
+    async def wait_for(self, way: StepRunner, name: str, timeout: timedelta | float | None) -> Any:
         """Go on when a signal has come."""
         for problem in signal_problems(name):
             raise StepError(problem)
@@ -66,7 +62,9 @@ class Waits:
             )
         return decode_result(bytes(wait.data))
 
-    async def _come(self, way: Way, name: str, memo: str, wait: Wait | None, asked: timedelta | None) -> Wait:
+    async def _come(
+        self, way: StepRunner, name: str, memo: str, wait: Wait | None, asked: timedelta | None
+    ) -> Wait:
         """Return how a wait ended: its signal is there now, or its time is over. Else the attempt ends here."""
         memos = await self._pages.fresh(way)
         if (signal := _first_signal(memos, name)) is not None:
@@ -81,7 +79,7 @@ class Waits:
         return await self._end(way, memo, Wait(wait.until, How.TIMEOUT))
 
     async def _begun(
-        self, way: Way, memos: Mapping[str, bytes], memo: str, asked: datetime | timedelta | None
+        self, way: StepRunner, memos: Mapping[str, bytes], memo: str, asked: datetime | timedelta | None
     ) -> Wait:
         """Return a wait as its first arrival fixed it, which may be this one."""
         if memo in memos:
@@ -91,7 +89,7 @@ class Waits:
         await self._pages.write(way, Memo(memo, encode_wait(wait)))
         return wait
 
-    async def _end(self, way: Way, memo: str, wait: Wait, *others: Memo) -> Wait:
+    async def _end(self, way: StepRunner, memo: str, wait: Wait, *others: Memo) -> Wait:
         await self._pages.write(way, Memo(memo, encode_wait(wait)), *others)
         return wait
 

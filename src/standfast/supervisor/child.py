@@ -1,7 +1,8 @@
-"""A child as its supervisor sees it, and the port behind which real and simulated processes look the same.
+"""A place of a supervisor. It is kept filled: if the child in it ends, another is started.
 
-starting ─► working ─► leaving ─► gone
-    └──────────┴──────────────────►┘
+kept ─► drained: whoever is in it ends what it runs ─► empty
+  ▲                           │                          │
+  └───────────────────────────┴── a reload, a recycle ◄──┘
 """
 
 import asyncio
@@ -13,14 +14,35 @@ from enum import Enum
 from itertools import islice
 from typing import Protocol
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.incident import InvolvedJob
-from standfast.core.job import ClaimRef
-from standfast.incidents.naming import naming
-from standfast.store.protocol import Vitals, WorkerBeat
-from standfast.supervisor.place import Place
+from standfast.model.crash import Death, DeathKind
+from standfast.model.incidents import InvolvedJob
+from standfast.model.job import ClaimRef
+from standfast.observe.incidents import naming
+from standfast.stores.values import Vitals, WorkerBeat
+from standfast.worker.claim_log import ClaimLogReader, LoggedClaims, read_claim_log
 from standfast.worker.messages import Buried, Channel, Kill, Killed, Picture, Pictured, Stop
-from standfast.worker.notes import LogReader, Noted, read_notes
+
+
+class ChildSlot:
+    """Where a supervisor has one child, or for a moment two, of which one relieves the other."""
+
+    def __init__(self) -> None:
+        self.kept = asyncio.Event()
+        """Set while a child is to be here."""
+        self.kept.set()
+        self.told_empty = False
+        """Whether it was said that nobody is here any more."""
+
+    @property
+    def drained(self) -> bool:
+        """Whether nobody is to be here any more."""
+        return not self.kept.is_set()
+
+
+# A child as its supervisor sees it, and the port behind which real and simulated processes look the same.
+#
+# starting ─► working ─► leaving ─► gone
+# └──────────┴──────────────────►┘
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -92,7 +114,7 @@ class ChildProcess(Protocol):
         ...
 
     @property
-    def notes(self) -> LogReader:
+    def notes(self) -> ClaimLogReader:
         """What it has in hand, readable also after its death."""
         ...
 
@@ -200,7 +222,7 @@ class Child:
     here."""
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
-    place: Place | None = None
+    place: ChildSlot | None = None
     """Where it works; None for a child that runs suspects."""
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
@@ -228,17 +250,17 @@ class Child:
     @property
     def has_claimed(self) -> bool:
         """Whether it has asked for jobs and been answered."""
-        return read_notes(self.process.notes).closed_call > 0
+        return read_claim_log(self.process.notes).closed_call > 0
 
     @property
     def runs_cancelled_only(self) -> bool:
         """Whether all that it has left are jobs that were told to end because they were cancelled."""
-        held = read_notes(self.process.notes).held
+        held = read_claim_log(self.process.notes).held
         return bool(held) and held <= self.told.keys()
 
     def beat(self, memory: int | None = None, now: float | None = None) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed. Given the boot time, say how it is."""
-        noted = read_notes(self.process.notes)
+        noted = read_claim_log(self.process.notes)
         vitals = None if now is None else self._vitals(noted, memory, now)
         return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at, vitals)
 
@@ -246,7 +268,7 @@ class Child:
         """Take note of the claims that it is told of, at this boot time, because their jobs were cancelled."""
         self.told = {ref: self.told.get(ref, now) for ref in refs}
 
-    def _vitals(self, noted: Noted, memory: int | None, now: float) -> Vitals:
+    def _vitals(self, noted: LoggedClaims, memory: int | None, now: float) -> Vitals:
         pulse_age = round(max(now - self.pulse_at, 0.0), 3)
         going_on = ((ref.job_id, round(now - at, 1)) for ref, at in self.told.items() if ref in noted.held)
         told = dict(islice(going_on, MOST_TOLD))
@@ -323,7 +345,7 @@ class Child:
 
     def death(self, end: Exit) -> Death:
         """Return what its end means for its claims."""
-        noted = read_notes(self.process.notes)
+        noted = read_claim_log(self.process.notes)
         if self.stuck:
             return Death(
                 DeathKind.CRASHED, frozenset(self.stuck) & noted.running, naming(self.verdict, self.incident)

@@ -4,12 +4,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from standfast.clock import Clock
 from standfast.errors import StoreError
 from standfast.events import Events, WorkerHung
+from standfast.model.clock import Clock
 from standfast.supervisor.child import Child, Phase
-from standfast.supervisor.evidence.portrait import take_portrait
-from standfast.supervisor.evidence.whereabouts import where_it_hangs
+from standfast.supervisor.incidents.snapshot import take_portrait, where_it_hangs
 from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)

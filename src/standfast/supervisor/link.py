@@ -8,27 +8,26 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.incident import InvolvedJob
-from standfast.core.job import ClaimRef
 from standfast.errors import StoreError
 from standfast.events import JobDied, WorkerCrashed, WorkerStopped
-from standfast.patience import PASSING
-from standfast.settings import Settings
-from standfast.store.identity import KnownStore
-from standfast.store.protocol import BeatAnswer, DueSuspects, Worker, WorkerInfo
-from standfast.supervisor.alerting import Alerting
+from standfast.model.backoff import TRANSIENT_ERRORS
+from standfast.model.configuration import Settings
+from standfast.model.crash import Death, DeathKind
+from standfast.model.incidents import InvolvedJob
+from standfast.model.job import ClaimRef
+from standfast.stores.backend import KnownStore
+from standfast.stores.values import BeatAnswer, DueSuspects, Worker, WorkerInfo
+from standfast.supervisor.alerting import Alerting, NotificationSender
 from standfast.supervisor.child import Child
-from standfast.supervisor.delivering import Courier
-from standfast.supervisor.evidence.involved import words_of
-from standfast.supervisor.figuring import FigureKeeper
-from standfast.supervisor.firing import Firing
-from standfast.supervisor.heart import Heart
-from standfast.supervisor.obituary import find_dead, tell_dead
+from standfast.supervisor.figures import FigureKeeper
+from standfast.supervisor.heartbeat import Heartbeat
+from standfast.supervisor.housekeeping import find_dead, tell_dead
+from standfast.supervisor.incidents.snapshot import words_of
+from standfast.supervisor.locks import HeldLocks
 from standfast.supervisor.orders import CarryOut, Orders
 from standfast.supervisor.plan import Ports
-from standfast.supervisor.wards import Wards
-from standfast.worker.notes import read_notes
+from standfast.supervisor.scheduler import Firing
+from standfast.worker.claim_log import read_claim_log
 from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class Link:
         self.orders = Orders(
             calls, lambda worker: any(child.worker == worker for child in children()), order_handlers
         )
-        self.heart = Heart(
+        self.heart = Heartbeat(
             calls,
             clock,
             settings,
@@ -78,14 +77,14 @@ class Link:
         self._store = KnownStore(calls.once, calls.verbs)
         self._witness = ports.witness
         self._asking = set[asyncio.Task[None]]()
-        self.wards = Wards(calls, clock)
+        self.wards = HeldLocks(calls, clock)
         self.alerting = Alerting(
             calls,
             clock,
             events,
             settings,
             courier=partial(
-                Courier,
+                NotificationSender,
                 calls,
                 clock,
                 events,
@@ -115,7 +114,7 @@ class Link:
         )
         child.slots = settings.concurrency
         # At first, what does not pass is a reason not to start; later, to try on.
-        passing = (StoreError,) if self._any_registered else PASSING
+        passing = (StoreError,) if self._any_registered else TRANSIENT_ERRORS
         await self.calls.until_answered(partial(self.calls.verbs.register, info), passing)
         with suppress(StoreError):  # then it cannot be told whether the store was emptied since
             child.store_id = await self._store.meet()
@@ -146,7 +145,7 @@ class Link:
 
     def _disowned(self, child: Child) -> None:
         """Find out, beside the beats, why the store does not know a child any more."""
-        held = read_notes(child.process.notes).held
+        held = read_claim_log(child.process.notes).held
         task = asyncio.ensure_future(self._tell_emptied(child, held))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)

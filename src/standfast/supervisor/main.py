@@ -1,35 +1,65 @@
-"""`standfast worker`: a supervisor with real processes, real signals and the machine's clock."""
+"""Tells the two meanings of SIGHUP apart: the terminal is gone, or somebody asks for a reload."""
 
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from standfast.clock import SystemClock
 from standfast.errors import ConfigurationError
 from standfast.events import Events
-from standfast.figures.counting import Tally
-from standfast.incidents.desk import Desk
-from standfast.incidents.filing import Filing
-from standfast.incidents.keeping import Keeping
-from standfast.settings import Settings, read_settings
-from standfast.store.open import open_backend
-from standfast.supervisor.folder import Folder, private_folder
-from standfast.supervisor.guard import Guard
-from standfast.supervisor.memory import memory_at_hand
-from standfast.supervisor.metering import Metering, metered
-from standfast.supervisor.notify import Notifier
-from standfast.supervisor.options import WorkerOptions
-from standfast.supervisor.parting import Parting
-from standfast.supervisor.plan import Plan, Ports
-from standfast.supervisor.premises import surveyor_of
-from standfast.supervisor.process import ProcessLauncher
+from standfast.model.clock import SystemClock
+from standfast.model.configuration import Settings
+from standfast.observe.figures.counts import Tally
+from standfast.observe.incidents import Retention
+from standfast.observe.logs.attach import attach_logs
+from standfast.settings import read_settings
+from standfast.stores.url import open_backend
+from standfast.supervisor.incidents.detector import IncidentDetector
+from standfast.supervisor.incidents.folders import FolderWriter
+from standfast.supervisor.incidents.recorder import IncidentRecorder
+from standfast.supervisor.metrics import Metering, metered
+from standfast.supervisor.plan import FileWatch, Plan, Ports
+from standfast.supervisor.probes import surveyor_of
+from standfast.supervisor.process import Folder, ProcessLauncher, memory_at_hand, private_folder
+from standfast.supervisor.reaper import Reaper
 from standfast.supervisor.supervisor import Supervisor
-from standfast.supervisor.terminal import Terminal
-from standfast.supervisor.watching import FileWatch
-from standfast.supervisor.witness import Witness
-from standfast.watch.attach import attach_logs
+from standfast.supervisor.systemd import Notifier
+from standfast.worker.options import WorkerOptions
+from standfast.worker.storecalls import StoreCloser
+
+_TERMINAL = "/dev/tty"
+
+
+class Terminal:
+    """The terminal from which this process was started, if it was started from one.
+
+    When a terminal is closed, the kernel takes it away from all of its processes before they hear of it.
+    """
+
+    def __init__(self) -> None:
+        self._here = _is_here()
+
+    def is_gone(self) -> bool:
+        """Tell whether it is gone since this was last asked."""
+        was_here, self._here = self._here, _is_here()
+        return was_here and not self._here
+
+
+def _is_here() -> bool:
+    """Tell whether a terminal controls this process and can be used."""
+    with suppress(OSError):
+        terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            os.tcgetpgrp(terminal)
+        finally:
+            os.close(terminal)
+        return True
+    return False
+
+
+# `standfast worker`: a supervisor with real processes, real signals and the machine's clock.
 
 LAST_LINES = 1.0
 """Seconds for what was said last to reach the terminal."""
@@ -37,14 +67,14 @@ LAST_LINES = 1.0
 
 def supervise(options: WorkerOptions) -> int:
     """Run workers until told to stop; return the exit code. Raises StandfastError when they cannot run."""
-    parting = Parting()
+    parting = StoreCloser()
     with private_folder() as folder:
         asyncio.run(_supervise(options, folder, parting))
     parting.leave()
     return 0
 
 
-async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -> None:
+async def _supervise(options: WorkerOptions, folder: Folder, parting: StoreCloser) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
     try:
@@ -55,12 +85,12 @@ async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -
 
 
 async def _run(
-    options: WorkerOptions, folder: Folder, parting: Parting, events: Events, metering: Metering | None
+    options: WorkerOptions, folder: Folder, parting: StoreCloser, events: Events, metering: Metering | None
 ) -> None:
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter
     early = early_settings()
-    desk = Desk(clock, early, filing=Filing(Keeping.of(early), clock))
-    witness = Witness(clock, desk)
+    desk = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
+    witness = IncidentDetector(clock, desk)
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
     launcher = ProcessLauncher(options, folder, None if metering is None else metering.totals)
     opening = open_backend if metering is None else metering.open_backend
@@ -72,7 +102,7 @@ async def _run(
         random,
         events,
         witness,
-        Guard(),
+        Reaper(),
         watch,
         close_backend=parting.close,
         memory=memory_at_hand,

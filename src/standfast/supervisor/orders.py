@@ -20,12 +20,13 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from standfast.core.record import Change, Kind, Record, read_body
 from standfast.errors import StoreError
-from standfast.ids import new_job_id
-from standfast.store.errand import Verbs, arun_errand, errand
-from standfast.store.protocol import BeatAnswer, DueRecords, Store
-from standfast.wakeup import Wakeup
+from standfast.model.concurrency import Wakeup
+from standfast.model.ids import new_job_id
+from standfast.model.records import Change, Kind, Record, read_body
+from standfast.stores.contract import Store
+from standfast.stores.values import BeatAnswer, DueRecords
+from standfast.stores.verb import Verbs, arun_procedure, procedure
 from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class RefusedError(Exception):
 CarryOut = Callable[[Order], Awaitable[None]]
 
 
-@errand
+@procedure
 def give_order(
     verbs: Store, what: str, worker: str, details: Mapping[str, str] | None = None, lasts: timedelta = LASTS
 ) -> Verbs[Order]:
@@ -77,14 +78,14 @@ def give_order(
     return order
 
 
-@errand
+@procedure
 def look_at_order(verbs: Store, order_id: str) -> Verbs[Order | None]:
     """Return an order as it stands; None once it was carried out, or its time is over."""
     records: tuple[Record, ...] = yield verbs.records(Kind.ORDER, (order_id,))
     return read_body(records[0], Order) if records else None
 
 
-@errand
+@procedure
 def orders_about(verbs: Store, worker: str) -> Verbs[list[Order]]:
     """Return the orders about a worker that stand, or were refused a moment ago, the newest first."""
     records: tuple[Record, ...] = yield verbs.records(Kind.ORDER)
@@ -92,7 +93,7 @@ def orders_about(verbs: Store, worker: str) -> Verbs[list[Order]]:
     return sorted((order for order in orders if order.worker == worker), key=lambda order: order.id, reverse=True)
 
 
-@errand
+@procedure
 def forget_order(verbs: Store, order_id: str) -> Verbs[None]:
     """Forget an order, taken or not."""
     records: tuple[Record, ...] = yield verbs.records(Kind.ORDER, (order_id,))
@@ -100,7 +101,7 @@ def forget_order(verbs: Store, order_id: str) -> Verbs[None]:
         yield verbs.change_records([_forgetting(record) for record in records])
 
 
-@errand
+@procedure
 def refuse_order(verbs: Store, order_id: str, why: str) -> Verbs[None]:
     """Write down why an order that was taken is not carried out."""
     records: tuple[Record, ...] = yield verbs.records(Kind.ORDER, (order_id,))
@@ -110,7 +111,7 @@ def refuse_order(verbs: Store, order_id: str, why: str) -> Verbs[None]:
             yield verbs.change_records([_writing(record, replace(order, refused=why))])
 
 
-@errand
+@procedure
 def take_orders(verbs: Store, is_ours: Callable[[Order], bool]) -> Verbs[list[Order]]:
     """Take the orders that are ours, each once and for good, and forget those whose time is over."""
     due: DueRecords = yield verbs.due_records(Kind.ORDER, timedelta(), AT_ONCE)
@@ -173,7 +174,7 @@ class Orders:
 
     async def _taken(self) -> list[Order]:
         try:
-            return await arun_errand(self._calls.once, take_orders(self._calls.verbs, self._is_ours))
+            return await arun_procedure(self._calls.once, take_orders(self._calls.verbs, self._is_ours))
         except StoreError:
             return []  # the next beat tells of them again
 
@@ -190,4 +191,4 @@ class Orders:
         except Exception:
             log.exception("the order to %s worker %s could not be carried out", order.what, order.worker)
         with suppress(StoreError):  # else it is forgotten when it is due again
-            await arun_errand(self._calls.once, last)
+            await arun_procedure(self._calls.once, last)

@@ -1,26 +1,245 @@
-"""Real children: started with a fresh interpreter, spoken to over a socket pair, noted in a private folder."""
+"""The folder of a running supervisor, in which its children keep their notes.
+
+It is locked for as long as the supervisor lives, or a child to which it gave the lock, and the kernel lets go of it
+however they end. So who finds a folder without a lock knows that nobody needs it: `kill -9` leaves it behind, and
+the next supervisor removes it.
+"""
 
 import asyncio
+import contextlib
+import fcntl
 import os
+import resource  # noqa: F401 - os.wait4 imports it, which fails where no file descriptor is free
+import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from standfast.metrics.totals import Totals
+from standfast.observe.logs.job_log import read_ring
+from standfast.observe.metrics.totals import Totals
 from standfast.settings import URL_VARIABLE
 from standfast.supervisor.child import ChildSpec, Exit
-from standfast.supervisor.evidence.outside import seen_from_outside
-from standfast.supervisor.folder import Folder
-from standfast.supervisor.offspring import Offspring
-from standfast.supervisor.options import WorkerOptions
-from standfast.worker.channel import SocketChannel
-from standfast.worker.logring import read_ring
-from standfast.worker.messages import Configure
-from standfast.worker.notefile import FileLogReader
+from standfast.supervisor.incidents.snapshot import seen_from_outside
+from standfast.worker.claim_log import ClaimLogFileReader
+from standfast.worker.messages import Configure, SocketChannel
+from standfast.worker.options import WorkerOptions
+
+PREFIX = "standfast-worker-"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where it is, and the file descriptor that locks it."""
+
+    path: Path
+    lock: int
+
+
+@contextmanager
+def private_folder() -> Iterator[Folder]:
+    """Give a new folder that is gone afterwards; those of supervisors that were killed are removed first."""
+    sweep_abandoned()
+    folder = _locked()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        os.close(folder.lock)
+
+
+def sweep_abandoned() -> None:
+    """Remove the folders of this user that no living supervisor has locked."""
+    with suppress(OSError):
+        for folder in list(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
+            _remove_if_abandoned(folder)
+
+
+def _locked() -> Folder:
+    """Make a folder and lock it; again where somebody swept it in between."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        lock = _try_lock(folder)
+        if lock is not None:
+            if folder.exists():
+                return Folder(folder, lock)
+            os.close(lock)
+
+
+def _try_lock(folder: Path) -> int | None:
+    """Lock a folder of ours; None where it is gone, another's, or locked."""
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        if os.fstat(opened).st_uid == os.getuid():
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return opened
+    except OSError:
+        pass
+    os.close(opened)
+    return None
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    lock = _try_lock(folder)
+    if lock is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+# How much memory processes take: what of it is resident.
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PS_WITHIN = 5.0
+
+
+def memory_of(pids: Sequence[int]) -> Mapping[int, int]:
+    """Return the resident bytes of processes; of those that are gone, nothing."""
+    return _by_proc(pids) if sys.platform == "linux" else _by_ps(pids)
+
+
+def memory_at_hand(pids: Sequence[int]) -> Mapping[int, int]:
+    """Return the same where that costs next to nothing: on Linux; elsewhere nothing."""
+    return _by_proc(pids)
+
+
+def _by_proc(pids: Sequence[int]) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for pid in pids:
+        with suppress(OSError, ValueError):
+            _, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+            found[pid] = int(resident) * _PAGE
+    return found
+
+
+def _by_ps(pids: Sequence[int]) -> Mapping[int, int]:
+    asked = ["ps", "-o", "pid=,rss=", "-p", ",".join(map(str, pids))]
+    try:
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=_PS_WITHIN, check=False)  # noqa: S603 - numbers alone
+        return {int(pid): int(kilobytes) * 1024 for pid, kilobytes in map(str.split, said.stdout.splitlines())}
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+
+
+# A child process of ours, waited for in a thread of its own, so that all the kernel knows of its end is known.
+#
+# runs ─► ended: a zombie, still its number ─► taken: the kernel has forgotten it
+#
+# The kernel tells once what a process has used, to who takes its status; event loops throw that away. Between its
+# end and that moment /proc still has its limits and its cgroup. So the end is seen first, then that is read, and then
+# the status is taken.
+#
+# A number whose process was taken may be another's at once. So signals go by pidfd, which never means another one,
+# and under a lock that the taking needs as well: that alone does where there is no pidfd.
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks for its end on systems where that cannot be seen without taking it (macOS)."""
+
+LOST_STATUS = 255
+"""What is told of a process whose status somebody else took, or is lost."""
+
+_CAN_SEE = hasattr(os, "waitid") and hasattr(os, "WNOWAIT")
+
+_LEFT = ("limits", "cgroup")
+"""What /proc tells of a process that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended, and what /proc told of it then."""
+
+    exit: Exit
+    left: Mapping[str, str] = field(default_factory=dict)
+
+
+class WaitedProcess:
+    """One child process. Made, and used, in one event loop."""
+
+    def __init__(self, command: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(command, pass_fds=pass_fds, env=env)  # noqa: S603 - our own interpreter
+        self.pid = self._process.pid
+        self._pidfd = _open_pidfd(self.pid)
+        self._taken = False
+        self._taking = threading.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Ended] = self._loop.create_future()
+        threading.Thread(target=self._watch, name=f"standfast-child-{self.pid}", daemon=True).start()
+
+    async def ended(self) -> Ended:
+        """Return how it ended, once it has."""
+        return await asyncio.shield(self._ended)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens where it has ended."""
+        with contextlib.suppress(ProcessLookupError), self._taking:
+            if self._taken:
+                return
+            if self._pidfd is None:
+                os.kill(self.pid, number)
+            else:
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def _watch(self) -> None:
+        """Wait for its end, in the thread."""
+        if _CAN_SEE:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        left = {name: text for name in _LEFT if (text := of_proc(self.pid, name))} if _CAN_SEE else {}
+        while (end := self._take()) is None:
+            time.sleep(LOOK_EVERY)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._deliver, Ended(end, left))
+
+    def _take(self) -> Exit | None:
+        """Take its status if it has ended."""
+        with self._taking:
+            try:
+                pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            except (ChildProcessError, ImportError):  # with an ImportError the kernel has given the status away
+                end = Exit(LOST_STATUS)
+            else:
+                if not pid:
+                    return None
+                # At exec the kernel takes over what the parent used as the least that its child has used.
+                peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+                end = Exit(os.waitstatus_to_exitcode(status), peak, used.ru_utime + used.ru_stime)
+            self._taken = True
+            self._process.returncode = end.code  # so that this object does not look for itself, some day
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+            return end
+
+    def _deliver(self, ended: Ended) -> None:
+        if not self._ended.done():
+            self._ended.set_result(ended)
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """Return a handle on the process, which nobody can have taken yet; None where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def of_proc(pid: int, name: str) -> str:
+    """Return what /proc tells of a process under this name, if it does."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+# Real children: started with a fresh interpreter, spoken to over a socket pair, noted in a private folder.
 
 STACKS_WITHIN = 1.0
 """Seconds that a hung child is given to write down where it is."""
@@ -47,9 +266,11 @@ class ProcessLauncher:
         options = self._options
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "standfast.child", str(theirs.fileno())]
+            command = [sys.executable, "-m", "standfast.hosts.child", str(theirs.fileno())]
             try:
-                process = Offspring(command, pass_fds=[theirs.fileno(), self._folder.lock], env=self._environment())
+                process = WaitedProcess(
+                    command, pass_fds=[theirs.fileno(), self._folder.lock], env=self._environment()
+                )
             except BaseException:
                 ours.close()
                 raise
@@ -111,13 +332,13 @@ class RealChild:
 
     killable = True
 
-    def __init__(self, process: Offspring, channel: SocketChannel, files: ChildFiles, totals: Totals) -> None:
+    def __init__(self, process: WaitedProcess, channel: SocketChannel, files: ChildFiles, totals: Totals) -> None:
         self._process = process
         self._files = files
         self._totals = totals
         self._left: Mapping[str, str] = {}
         self.channel = channel
-        self.notes = FileLogReader(files.notes)
+        self.notes = ClaimLogFileReader(files.notes)
 
     @property
     def pid(self) -> int:

@@ -1,28 +1,144 @@
-"""Replaces children by overlap: the fresh one works before the old one is asked to leave.
+"""Which child is to be replaced next, and why. Pure.
 
-    due ─► permit ─► fresh child starts ─► it works ─► still permitted ─► the old one drains ─► gone
-                            └─ it dies ─► the old one stays; tried again later, or given up if somebody asked for it
-
-What is due is decided in `recycling.py`. One child at a time; on a reload the next one follows as soon as a fresh
-one works, however long the old one still drains.
+One at a time: of all that are due the most urgent comes first, and of those the oldest. Children of one supervisor
+are as a rule equally old and have done equally much, so each gets its own share of `SPREAD` on top of these limits.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
 from typing import Protocol
 
-from standfast.codec.redaction import redact_text
-from standfast.events import WorkerNotRecycled, WorkerRecycling
-from standfast.schedule.spread import share
-from standfast.supervisor.child import Child, Phase
-from standfast.supervisor.memory import memory_of
+from standfast.events import Events, WorkerDrained, WorkerDraining, WorkerNotRecycled, WorkerRecycling
+from standfast.model.concurrency import Wakeup
+from standfast.model.configuration import Settings
+from standfast.model.display import in_bytes, moment, one_line
+from standfast.model.redaction import redact_text
+from standfast.schedules.closed_hours import NO_RULES, RecycleRules
+from standfast.schedules.rules import share
+from standfast.supervisor.child import Child, ChildSlot, Phase
+from standfast.supervisor.locks import Permit
 from standfast.supervisor.orders import Order, RefusedError
-from standfast.supervisor.permit import Permit
 from standfast.supervisor.plan import Ports
-from standfast.supervisor.recycling import ROOM, Due, Limits, Urgency, Wear, Wish
-from standfast.wakeup import Wakeup
-from standfast.words import in_bytes, moment, one_line
+from standfast.supervisor.process import memory_of
+
+RECYCLE_ORDER = "recycle"
+"""What an order to replace a worker says."""
+
+SPREAD = 0.1
+"""By how much of the limit children of one age, or with as many jobs behind them, may differ when they go."""
+
+TOO_MUCH = 1.5
+"""So many times its limit of memory, and a child is replaced whatever other machines do."""
+
+ROOM = 1.5
+"""One that takes more than its limit from the start is replaced when it takes so many times what it began with."""
+
+
+class Urgency(IntEnum):
+    """Why a child is to be replaced, the most urgent first."""
+
+    FILE_CHANGED = 0
+    MEMORY = 1
+    COMMAND = 2
+    RELOAD = 3
+    TIME = 4
+    JOBS = 5
+    AGE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Wear:
+    """How worn a working child is. `memory`, and what it `began_with`, are bytes, None where nobody looks.
+
+    `spread` is its own, from 0 to 1.
+    """
+
+    worker: str
+    age: float
+    started_at: datetime
+    ended: int = 0
+    memory: int | None = None
+    began_with: int | None = None
+    spread: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Somebody wants a child replaced; `force`: also inside a window that forbids it."""
+
+    urgency: Urgency
+    words: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A child that is to be replaced; `alone`: only if no other machine is about it."""
+
+    worker: str
+    urgency: Urgency
+    words: str
+    alone: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a child has lived long enough."""
+
+    settings: Settings
+    rules: RecycleRules = NO_RULES
+
+    def due(self, children: Sequence[Wear], wishes: Mapping[str, Wish], now: datetime) -> list[Due]:
+        """Return who is to be replaced, the most urgent first; in a forbidden window only who has to by force."""
+        found: list[tuple[Urgency, float, Due]] = []
+        forbidden = self.rules.forbidden_until(now) is not None
+        for child in children:
+            wish = wishes.get(child.worker)
+            if forbidden and (wish is None or not wish.force):
+                continue
+            reasons = list(self._reasons(child, now))
+            if wish is not None:
+                alone = wish.urgency is not Urgency.FILE_CHANGED
+                reasons.append(Due(child.worker, wish.urgency, wish.words, alone=alone))
+            if reasons:
+                first = min(reasons, key=lambda due: due.urgency)
+                found.append((first.urgency, -child.age, first))
+        return [due for *_, due in sorted(found, key=lambda each: each[:2])]
+
+    def _reasons(self, child: Wear, now: datetime) -> Iterator[Due]:
+        settings, more = self.settings, 1 + SPREAD * child.spread
+        memory = self.memory_for(child)
+        if memory is not None and child.memory is not None and child.memory > memory:
+            words = f"{in_bytes(child.memory)} of memory exceed recycle_memory, which is {in_bytes(memory)}"
+            yield Due(child.worker, Urgency.MEMORY, words, alone=child.memory <= TOO_MUCH * memory)
+        if self.rules.due(child.started_at, now):
+            yield Due(child.worker, Urgency.TIME, "the time for it has come")
+        if settings.recycle_jobs is not None and child.ended >= settings.recycle_jobs * more:
+            words = f"it has ended {child.ended:,} attempts, and recycle_jobs is {settings.recycle_jobs:,}"
+            yield Due(child.worker, Urgency.JOBS, words)
+        if settings.recycle_age is not None and child.age >= settings.recycle_age * more:
+            words = f"it is {child.age:.0f} s old, and recycle_age is {settings.recycle_age:g} s"
+            yield Due(child.worker, Urgency.AGE, words)
+
+    def memory_for(self, child: Wear) -> int | None:
+        """Return how much memory a child may take, if there is a limit."""
+        limit = self.settings.recycle_memory
+        if limit is None or child.began_with is None or child.began_with <= limit:
+            return limit
+        return int(ROOM * child.began_with)
+
+
+# Replaces children by overlap: the fresh one works before the old one is asked to leave.
+#
+# due ─► permit ─► fresh child starts ─► it works ─► still permitted ─► the old one drains ─► gone
+# └─ it dies ─► the old one stays; tried again later, or given up if somebody asked for it
+#
+# What is due is decided in `recycling.py`. One child at a time; on a reload the next one follows as soon as a fresh
+# one works, however long the old one still drains.
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +163,7 @@ NOT_WAITED_FOR = (Urgency.RELOAD, Urgency.FILE_CHANGED)
 """After these the next child need not wait until the one before is gone."""
 
 
-class Crew(Protocol):
+class ReplaceableChildren(Protocol):
     """The children of a supervisor, as far as they can be replaced."""
 
     @property
@@ -73,7 +189,7 @@ class Recycler:
 
     def __init__(
         self,
-        crew: Crew,
+        crew: ReplaceableChildren,
         limits: Limits,
         permit: Permit,
         ports: Ports,
@@ -296,3 +412,90 @@ async def _first_of(*events: asyncio.Event, within: float | None = None) -> None
     finally:
         for each in waiting:
             each.cancel()
+
+
+# Drains children: one takes nothing more, ends what it runs, leaves, and its place stays empty.
+#
+# ordered ─► it drains ─► gone: its place stays empty ─► and so do all places: the supervisor ends
+# └─────────────────┴─► a reload, or an order to recycle: the places are filled again
+#
+# Who comes last decides what becomes of a place: a child that was to relieve one that is drained leaves with it.
+
+DRAIN_ORDER = "drain"
+"""What an order says by which a worker is to leave, and none to take its place."""
+
+
+class DrainableChildren(Protocol):
+    """The children of a supervisor, as far as they can be drained."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether all are to leave."""
+        ...
+
+    @property
+    def places(self) -> Sequence[ChildSlot]:
+        """All places, kept or not."""
+        ...
+
+    def children(self) -> Sequence[Child]:
+        """Return all of them."""
+        ...
+
+    def let_go(self, child: Child, within: float) -> None:
+        """Ask a child to leave, and let it finish within this many seconds."""
+        ...
+
+    def begin_stop(self) -> None:
+        """Ask all to leave, if there are any, and end."""
+        ...
+
+
+class Drainer:
+    """Drains the children of one supervisor, and ends it with the last of them."""
+
+    def __init__(self, crew: DrainableChildren, events: Events) -> None:
+        self._crew = crew
+        self._events = events
+        self._ends = False
+        """Whether it has ended the supervisor: a child that ended at the same time may still be given back."""
+
+    def drain(self, worker: str, within: float) -> None:
+        """Let a child finish within this many seconds, and start none in its place. Raises RefusedError."""
+        child = next((each for each in self._crew.children() if each.worker == worker), None)
+        if child is None or self._crew.stopping:
+            return
+        if child.place is None:
+            raise RefusedError("it is there for suspects of a crash, and leaves by itself after them")
+        if not child.process.killable:
+            raise RefusedError("a worker inside a web process is stopped with its host")
+        if child.place.drained:
+            return
+        child.place.kept.clear()
+        child.place.told_empty = False
+        self._events.emit(WorkerDraining(child.worker, child.process.pid))
+        for each in self._children_in(child.place):
+            if each.phase is Phase.STARTING:
+                each.kill_to_stop()
+            elif each.phase is Phase.WORKING:
+                self._crew.let_go(each, within)
+
+    def fill(self) -> None:
+        """Have a child started in every place that was drained."""
+        for place in self._crew.places:
+            place.kept.set()
+
+    def gone(self, child: Child) -> None:
+        """Say that the place of a child that has ended stays empty, if it does; end where all of them do."""
+        if self._crew.stopping and not self._ends:
+            return
+        place, kept = child.place, sum(not each.drained for each in self._crew.places)
+        if place is not None and place.drained and not (place.told_empty or self._children_in(place)):
+            place.told_empty = True
+            self._events.emit(WorkerDrained(child.worker, child.process.pid, kept))
+        if not (kept or self._ends or self._crew.children()):
+            self._ends = True
+            self._crew.begin_stop()
+
+    def _children_in(self, place: ChildSlot) -> list[Child]:
+        return [child for child in self._crew.children() if child.place is place]

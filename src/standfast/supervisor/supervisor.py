@@ -1,48 +1,216 @@
-"""The supervisor: what it keeps up, and how it stops.
-
-    starting ─► running ─► stopping, or all places are drained ─► over
-                   └─(too many children die at start, or its own loops fail)──► over, loudly
-
-`crew.py` has its children, `reception.py` hears them, `hangs.py` ends those that hang, `drainer.py` lets those go
-for good of which that is ordered. From the first registered child on there are these loops:
-
-    heart.py    beats for the children; what a beat brings to light, `chores.py` puts right beside it
-    firing.py   fires schedules
-    orders.py   carries out what people ask for
-    wards.py    keeps the locks that children hold
-    figuring.py folds what all workers have counted
-    alerting.py looks for trouble, for the whole fleet, and has people told of it
-    recycler.py replaces children that have lived long enough, or whose code has changed
-    drain.py    sees when nothing is left to do, if that is the wish
-
-A loop that fails is begun again (`worker/tending.py`). Should the supervisor be killed, a guard ends its children.
-"""
+"""A drain: work until nothing is left to do."""
 
 import asyncio
 import logging
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from standfast.core.job import ClaimRef
-from standfast.errors import StandfastError
-from standfast.events import Drained
-from standfast.ids import new_worker_id
-from standfast.supervisor.crew import Crew
-from standfast.supervisor.drain import until_drained
-from standfast.supervisor.drainer import ORDER as DRAIN
-from standfast.supervisor.drainer import Drainer
+from standfast.errors import ConfigurationError, StandfastError, StoreError
+from standfast.events import Drained, WorkerReady
+from standfast.model.ids import new_worker_id
+from standfast.model.incidents import InvolvedJob
+from standfast.model.job import ClaimRef
+from standfast.model.states import WAITING, State
+from standfast.stores.url import public_name
+from standfast.supervisor.child import Child, Phase
+from standfast.supervisor.children import Children
 from standfast.supervisor.hangs import HangWatch
 from standfast.supervisor.link import Link
+from standfast.supervisor.locks import HeldLocks, Permit
 from standfast.supervisor.orders import KILL, Order, RefusedError
-from standfast.supervisor.permit import Permit
 from standfast.supervisor.plan import Plan, Ports
-from standfast.supervisor.reception import Reception
-from standfast.supervisor.recycler import Recycler
-from standfast.supervisor.recycling import ORDER as RECYCLE
-from standfast.supervisor.recycling import Limits, Urgency
-from standfast.worker.messages import Hello
-from standfast.worker.tending import Loop, Tender
+from standfast.supervisor.recycler import DRAIN_ORDER as DRAIN
+from standfast.supervisor.recycler import RECYCLE_ORDER as RECYCLE
+from standfast.supervisor.recycler import Drainer, Limits, Recycler, Urgency
+from standfast.worker.loops import Loop, LoopRestarter
+from standfast.worker.messages import (
+    Disowned,
+    Failed,
+    Hello,
+    Holds,
+    Killed,
+    LetsGo,
+    Message,
+    Noticed,
+    Pictured,
+    Pulse,
+    Retired,
+    Stuck,
+    Unfit,
+)
+from standfast.worker.storecalls import StoreCalls
+
+LOOK_EVERY = 0.1
+QUIET_LOOKS = 3
+"""So many looks in a row that find nothing left: after one alone a child may be about to adopt more."""
+
+
+async def until_drained(
+    calls: StoreCalls, queues: tuple[str, ...] | None, at_work: Callable[[], bool]
+) -> Mapping[State, int]:
+    """Wait until nothing is left to do and all are `at_work`; return how many jobs wait all the same, by state."""
+    unsettled = partial(calls.verbs.unsettled, queues)
+    quiet = 0
+    while quiet < QUIET_LOOKS:
+        await asyncio.sleep(LOOK_EVERY)
+        nothing_left = at_work() and await calls.until_answered(unsettled, passing=(StoreError,)) == 0
+        quiet = quiet + 1 if nothing_left else 0
+    counts = await calls.until_answered(calls.verbs.count, passing=(StoreError,))
+    return {state: counts[state] for state in sorted(WAITING) if counts[state]}
+
+
+# What the children of a supervisor say, and what comes of it.
 
 log = logging.getLogger(__name__)
+
+
+class ChildMessages:
+    """Hears the children. `arrived` learns of each that is registered, and is told of the first of them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        ports: Ports,
+        crew: Children,
+        *,
+        supervisor: str,
+        open_link: Callable[[Hello], Link],
+        arrived: Callable[[Link, Hello, bool], None],
+        give_up: Callable[[StandfastError], None],
+    ) -> None:
+        self._plan = plan
+        self._ports = ports
+        self._crew = crew
+        self._supervisor = supervisor
+        self._open_link = open_link
+        self._arrived = arrived
+        self._give_up = give_up
+
+    async def hear(self, child: Child) -> None:
+        """Listen to a child until it says no more."""
+        while (message := await child.process.channel.receive()) is not None:
+            child.pulse_at = self._ports.clock.boot()
+            if self._ports.witness is not None:
+                self._ports.witness.heard(child, message)
+            await self._heed(child, message)
+
+    async def _heed(self, child: Child, message: Message) -> None:
+        match message:
+            case Hello():
+                await self._greet(child, message)
+            case Pulse():
+                self._feel(child, message)
+            case Stuck() | Unfit():
+                self._let_go(child, message)
+            case Failed():
+                self._take_no(child, message)
+            case Disowned(jobs=jobs):
+                self._part_with(child, jobs)
+            case Retired(worked=worked):
+                child.retired, child.worked = True, worked
+            case Pictured() | Killed():
+                child.answered(message)
+            case Holds() | LetsGo() if self._crew.link is not None:
+                self._keep(self._crew.link.wards, child, message)
+            case Noticed():
+                pass  # the witness has heard it
+            case _:
+                log.warning("unexpected word from a child: %s", type(message).__name__)
+
+    def _keep(self, wards: HeldLocks, child: Child, word: Holds | LetsGo) -> None:
+        if isinstance(word, Holds):
+            wards.take(child.worker, word)
+        else:
+            wards.let_go(word.holder)
+
+    def _feel(self, child: Child, pulse: Pulse) -> None:
+        child.unanswered_for, child.polled_at = pulse.unanswered_for, pulse.polled_at
+        child.ended_attempts, child.lag, child.waiting = pulse.ended, pulse.lag, pulse.waiting
+        if pulse.beat_now and self._crew.link is not None:
+            self._crew.link.heart.beat_now()
+
+    def _let_go(self, child: Child, word: Stuck | Unfit) -> None:
+        """Replace a child that cannot go on; where a job cannot be stopped, that one is to blame."""
+        if isinstance(word, Stuck):
+            child.stuck.add(ClaimRef(word.job_id, word.fence))
+        child.verdict = word.reason
+        self._crew.ask_to_leave(child)
+
+    def _part_with(self, child: Child, jobs: tuple[InvolvedJob, ...]) -> None:
+        """Part with a child that the store does not know any more; it may hear so before its supervisor does."""
+        child.had = jobs
+        child.disowned.set()
+        if self._crew.link is not None:
+            self._crew.link.heart.part_with(child)
+
+    def _take_no(self, child: Child, failed: Failed) -> None:
+        """Heed that a child cannot start: before any other could, nor will the next one."""
+        child.verdict, child.failed = failed.reason, True
+        if self._ports.watch is not None:
+            log.error("%s; waiting for the next change", failed.reason)
+        elif self._crew.link is None:
+            error = ConfigurationError(failed.reason)
+            error.add_note(f"In the child process:\n{failed.trace}")
+            self._give_up(error)
+        child.kill()
+
+    async def _greet(self, child: Child, hello: Hello) -> None:
+        """Make a child known to the store, which the first of them brings us to, and begin to beat for it."""
+        settings, queues = hello.settings, self._plan.queue_names
+        child.greeted = True
+        try:
+            link = self._crew.link
+            if link is None:
+                link = self._crew.link = self._open_link(hello)
+            elif (settings.url, settings.namespace) != (link.settings.url, link.settings.namespace):
+                child.verdict = (
+                    "its app names another store than before: restart `standfast worker`, a reload cannot do it"
+                )
+                child.kill()
+                return
+            first = await link.register(child, settings, supervisor=self._supervisor, queues=queues)
+        except (StoreError, ConfigurationError) as error:  # some of what is wrong with a URL only the server knows
+            self._give_up(error)
+            return
+        child.pulse_at = self._ports.clock.boot()  # what it said meanwhile is heard from now on
+        self._crew.windows, self._crew.early_deaths = hello.windows, 0
+        if child.phase is Phase.STARTING:
+            child.phase = Phase.WORKING
+        self._arrived(link, hello, first)
+        link.heart.beat_now()
+        self._ports.events.emit(
+            WorkerReady(
+                child.worker,
+                child.process.pid,
+                hello.tasks,
+                settings.concurrency,
+                store=public_name(settings.url),
+                queues=queues,
+                weights=None if self._plan.queues is None else self._plan.queues.weights,
+                supervisor_pid=os.getpid(),
+            )
+        )
+
+
+# The supervisor: what it keeps up, and how it stops.
+#
+# starting ─► running ─► stopping, or all places are drained ─► over
+# └─(too many children die at start, or its own loops fail)──► over, loudly
+#
+# `crew.py` has its children, `reception.py` hears them, `hangs.py` ends those that hang, `drainer.py` lets those go
+# for good of which that is ordered. From the first registered child on there are these loops:
+#
+# heart.py    beats for the children; what a beat brings to light, `chores.py` puts right beside it
+# firing.py   fires schedules
+# orders.py   carries out what people ask for
+# wards.py    keeps the locks that children hold
+# figuring.py folds what all workers have counted
+# alerting.py looks for trouble, for the whole fleet, and has people told of it
+# recycler.py replaces children that have lived long enough, or whose code has changed
+# drain.py    sees when nothing is left to do, if that is the wish
+#
+# A loop that fails is begun again (`worker/tending.py`). Should the supervisor be killed, a guard ends its children.
 
 LAST_DELIVERIES = 5.0
 """Seconds for notices that are being sent, once all children are gone."""
@@ -61,8 +229,8 @@ class Supervisor:
         self._id = new_worker_id(ports.random)
         self._plan = plan
         self._ports = ports
-        self._crew = Crew(plan, ports, self._give_up_at_once)
-        self._crew.hear = Reception(
+        self._crew = Children(plan, ports, self._give_up_at_once)
+        self._crew.hear = ChildMessages(
             plan,
             ports,
             self._crew,
@@ -76,8 +244,8 @@ class Supervisor:
         self._hangs = HangWatch(
             ports.clock, ports.events, plan.hang_limit, self._crew.children, self._crew.end_hung
         )
-        self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
-        self._side_tender = Tender(ports.clock, self._loop_failed, self._worse_off)
+        self._tender = LoopRestarter(ports.clock, self._loop_failed, self._unfit)
+        self._side_tender = LoopRestarter(ports.clock, self._loop_failed, self._worse_off)
         self._recycler: Recycler | None = None
         self._reload_waits = False
         self._group: asyncio.TaskGroup

@@ -4,6 +4,6 @@ from standfast.testing.clock import FakeClock
 from standfast.testing.enqueued import Enqueued
 from standfast.testing.faults import Fault
 from standfast.testing.kit import StandfastKit
-from standfast.testing.runner import Run
+from standfast.testing.worker import Run
 
 __all__ = ["Enqueued", "FakeClock", "Fault", "Run", "StandfastKit"]

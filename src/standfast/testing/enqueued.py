@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from standfast.app import Standfast
-from standfast.core.job import Job
-from standfast.core.states import State
-from standfast.store.protocol import JobFilter
+from standfast.model.job import Job
+from standfast.model.states import State
+from standfast.stores.values import JobFilter
 from standfast.task import Task
 
 _PAGE = 500

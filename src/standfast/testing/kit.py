@@ -6,35 +6,200 @@ with StandfastKit(app) as kit:
     kit.assert_enqueued(send_email, to="a@example.com")
 """
 
+import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from standfast.app import Standfast
-from standfast.core.job import Job
-from standfast.core.outcome import Outcome
-from standfast.core.record import Fire
 from standfast.errors import UnknownTaskError
 from standfast.events import Event, Events
 from standfast.handle import JobHandle
-from standfast.policy import Seconds
-from standfast.store.open import open_backend
+from standfast.model.job import Job
+from standfast.model.outcomes import Outcome
+from standfast.model.records import Fire, Kind
+from standfast.model.validation import Seconds
+from standfast.observe.logs.job_log import TailHandler, keep_log_tails
+from standfast.schedules.declarations import Declarer, release_of, synchronise
+from standfast.schedules.fires import fire_due
+from standfast.stores.url import open_backend
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.scheduler import events_of
 from standfast.task import Task
-from standfast.testing.bounds import RUNS, Nesting, Runs
 from standfast.testing.clock import FakeClock
-from standfast.testing.clockwork import Clockwork
 from standfast.testing.enqueued import Enqueued, Expected, all_enqueued
 from standfast.testing.faults import Fault, Faults, Killed
-from standfast.testing.inline import Inline
-from standfast.testing.loops import run_here
-from standfast.testing.runner import Ground, InProcessWorker, Run, Worked
 from standfast.testing.standin import StandInBackend, StandInWaiter
-from standfast.worker.logtail import TailHandler, keep_log_tails
+from standfast.testing.worker import InProcessWorker, KitEnvironment, Run, Worked
+
+# How sync code runs a coroutine: on an event loop of its own, in this thread or beside a loop that runs here.
+
+T = TypeVar("T")
+
+
+def run_here(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end in this thread. Raises RuntimeError where an event loop runs."""
+    __tracebackhide__ = True
+    if _loop_runs():
+        raise RuntimeError("an event loop runs here: `await kit.adrain()`, or adrain_all, in async tests")
+    # With a loop of our own making, that of the thread (`asyncio.get_event_loop`) is left as it is.
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(work())
+
+
+def run_anywhere(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end; where an event loop runs, in another thread, while this one waits."""
+    __tracebackhide__ = True
+    if not _loop_runs():
+        return run_here(work)
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(copy_context().run, run_here, work).result()
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+# Jobs that run at once: whatever makes one due is followed by a drain.
+
+
+class InlineRunner:
+    """Heeds what wakes workers. While `raising` is None it does nothing."""
+
+    def __init__(self, drain: Callable[[bool], Coroutine[Any, Any, Any]]) -> None:
+        self.raising: bool | None = None
+        self._drain = drain
+
+    def woken(self) -> None:
+        """Run what became due, before the call that made it so returns."""
+        __tracebackhide__ = True
+        if (raising := self.raising) is not None:
+            run_anywhere(lambda: self._drain(raising))
+
+    async def awoken(self) -> None:
+        """Do so on the running event loop."""
+        __tracebackhide__ = True
+        if self.raising is not None:
+            await self._drain(self.raising)
+
+
+# The schedules of a kit's app: declared when they should be, and fired when the test says so.
+
+_AT_THEIR_TIME = timedelta()
+"""Nothing is fired ahead: what a test does not let come does not happen."""
+
+
+class ScheduleRunner:
+    """What the workers and supervisors of a kit would do about schedules."""
+
+    def __init__(self, ground: KitEnvironment) -> None:
+        self._app, self._backend, self._events = ground.app, ground.backend, ground.events
+        self._declared = 0
+
+    def declare(self) -> None:
+        """Bring into the store what the app declares, unless that is done."""
+        declared, windows = self._app.declarations, self._app.windows
+        if len(declared) == self._declared:
+            return
+        self._declared = len(declared)
+        settings = self._app.settings
+        name, release = settings.name or "kit", settings.release or release_of(declared, windows)
+        who = Declarer(name, release, worker="", ahead=_AT_THEIR_TIME, insists=True)
+        run_procedure(self._backend.run, synchronise(self._backend.verbs, who, declared, windows))
+
+    def fire(self) -> list[Fire]:
+        """Decide about all that is due; return what was decided."""
+        self.declare()
+        fires: list[Fire] = []
+        while self._due():
+            look = run_procedure(self._backend.run, fire_due(self._backend.verbs, _AT_THEIR_TIME))
+            fires += look.fires
+            for event in events_of(look):
+                self._events.emit(event)
+        return fires
+
+    def next_due_at(self) -> datetime | None:
+        """Return when a schedule is due next."""
+        records = self._backend.run(self._backend.verbs.records(Kind.SCHEDULE))
+        return min((record.due_at for record in records if record.due_at is not None), default=None)
+
+    def _due(self) -> bool:
+        looked = self._backend.run(self._backend.verbs.due_records(Kind.SCHEDULE, timedelta(), 1))
+        return bool(looked.records)
+
+
+# What keeps a drain from running for ever.
+
+RUNS = 1000
+"""So many attempts may one drain run."""
+
+NESTED = 25
+"""So many inline jobs may have enqueued one another."""
+
+
+@dataclass(slots=True)
+class Runs:
+    """The attempts of one drain, as many as it may run."""
+
+    limit: int = RUNS
+    done: list[Run] = field(default_factory=list)
+
+    def add(self, run: Run) -> None:
+        """Add an attempt. Raises AssertionError where there are too many."""
+        self.done.append(run)
+        if len(self.done) > self.limit:
+            [(task, count)] = Counter(each.task for each in self.done).most_common(1)
+            raise AssertionError(
+                f"the drain ran {len(self.done):,} attempts, {count:,} of them of {task}, and there is no end: does"
+                " a handler enqueue itself or snooze for ever? If so many are right, give a higher limit="
+            )
+
+
+class InlineDepth:
+    """The drains in progress: several where inline jobs enqueue others, each within the one before."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self._endless: AssertionError | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self.depth >= NESTED:
+                self._endless = AssertionError(
+                    f"inline jobs have enqueued one another {NESTED} deep, and there is no end: does a handler"
+                    " enqueue itself? Test it with kit.drain()"
+                )
+                raise self._endless
+            self.depth += 1
+
+    def check(self) -> None:
+        """Raise what was found to be endless, at every level: each handler takes it for a failure of its own."""
+        if self._endless is not None:
+            raise self._endless
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self._endless = None
+
 
 AnyTask = Task[..., Any]
 
@@ -53,15 +218,17 @@ class StandfastKit:
         self.clock = FakeClock(datetime.now(UTC) if start is None else start)
         self.events: list[Event] = []
         self._faults = Faults()
-        self._inline = Inline(lambda raising: self.adrain(raising=raising))
-        self._nesting = Nesting()
+        self._inline = InlineRunner(lambda raising: self.adrain(raising=raising))
+        self._nesting = InlineDepth()
         self._open = False
         backend = open_backend(msgspec.structs.replace(app.settings, url=url), self.clock)
         emitted = Events()
         emitted.subscribe(self.events.append)
         emitted.subscribe(app.events.emit)
-        self._ground = Ground(app, backend, self.clock, emitted, self._faults, keeps_windows=start is not None)
-        self._clockwork = Clockwork(self._ground)
+        self._ground = KitEnvironment(
+            app, backend, self.clock, emitted, self._faults, keeps_windows=start is not None
+        )
+        self._clockwork = ScheduleRunner(self._ground)
         self._waiter = StandInWaiter(backend, lambda: self._nesting.depth > 0)
         self._leaving = ExitStack()
 

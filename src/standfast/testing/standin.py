@@ -4,18 +4,18 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeVar
 
-from standfast.core.job import Glance
-from standfast.core.states import State
-from standfast.durable.here import attempt_here
+from standfast.durable.runtime import current_attempt
 from standfast.errors import ResultTimeoutError, StandfastError
-from standfast.store.backend import Around, Backend
-from standfast.store.verb import Verb
-from standfast.waiter import Until, Waiter, Watch, job_not_found
+from standfast.model.job import Glance
+from standfast.model.states import State
+from standfast.stores.backend import Backend, BackendWrapper
+from standfast.stores.verb import Verb
+from standfast.stores.waiter import JobWait, WaitCondition, Waiter, job_not_found
 
 T = TypeVar("T")
 
 
-class Heed(Protocol):
+class WakeListener(Protocol):
     """Whoever wants to know that a job may have become due: asked after the commit, and before the answer."""
 
     def woken(self) -> None:
@@ -27,10 +27,10 @@ class Heed(Protocol):
         ...
 
 
-class StandInBackend(Around):
+class StandInBackend(BackendWrapper):
     """Another store, with someone who heeds whatever wakes workers. To close it closes nothing: the kit does."""
 
-    def __init__(self, inner: Backend, heed: Heed) -> None:
+    def __init__(self, inner: Backend, heed: WakeListener) -> None:
         super().__init__(inner)
         self._heed = heed
 
@@ -59,7 +59,7 @@ class StandInWaiter(Waiter):
         super().__init__(backend)
         self._store = backend
         self._is_draining = is_draining
-        self._watches: list[Watch] = []
+        self._watches: list[JobWait] = []
         self._lock = threading.RLock()
 
     @property
@@ -67,15 +67,15 @@ class StandInWaiter(Waiter):
         """How many watches are not over."""
         return len(self._watches)
 
-    def watch(self, job_id: str, until: Until) -> Watch:
+    def watch(self, job_id: str, until: WaitCondition) -> JobWait:
         """Begin to watch a job, which is over at once if it has ended, or if nobody would end it."""
-        watch = Watch(job_id, until)
+        watch = JobWait(job_id, until)
         with self._lock:
             self._watches.append(watch)
-            self._look((watch,), patient=self._is_draining() and attempt_here.get() is None)
+            self._look((watch,), patient=self._is_draining() and current_attempt.get() is None)
         return watch
 
-    def forget(self, watch: Watch) -> None:
+    def forget(self, watch: JobWait) -> None:
         """Watch no more."""
         with self._lock:
             if watch in self._watches:
@@ -91,7 +91,7 @@ class StandInWaiter(Waiter):
         with self._lock:
             self._look(tuple(self._watches), patient=False)
 
-    def _look(self, watches: Iterable[Watch], *, patient: bool) -> None:
+    def _look(self, watches: Iterable[JobWait], *, patient: bool) -> None:
         watches = tuple(watches)
         if not watches:
             return
@@ -105,13 +105,13 @@ class StandInWaiter(Waiter):
             elif not patient:
                 self._end(watch, _nobody_runs_it(watch.job_id, glance))
 
-    def _end(self, watch: Watch, seen: Glance | StandfastError) -> None:
+    def _end(self, watch: JobWait, seen: Glance | StandfastError) -> None:
         self._watches.remove(watch)
         watch.end(seen)
 
 
 def _nobody_runs_it(job_id: str, glance: Glance) -> ResultTimeoutError:
-    if attempt_here.get() is not None:
+    if current_attempt.get() is not None:
         return ResultTimeoutError(
             f"job {job_id} is {glance.state}, and will be while this handler waits for it: a kit runs one job after"
             " another; within kit.inline() it would have run when it was enqueued"

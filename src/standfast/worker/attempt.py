@@ -19,30 +19,27 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from standfast.clock import Clock
-from standfast.codec import NO_SECRETS
-from standfast.context import Context
-from standfast.core.interruption import Suspended
-from standfast.core.job import Claim, Ending, KnownTask, OnLate
-from standfast.core.memo import signal_name
-from standfast.core.states import Move, Reason
-from standfast.durable.here import attempt_here
-from standfast.durable.shelf import Shelf
+from standfast.context import Context, Middleware
+from standfast.durable.files import FileStore
+from standfast.durable.runtime import current_attempt
 from standfast.errors import PayloadError, StepError
-from standfast.hooks import Middleware
-from standfast.policy import Isolation
-from standfast.store.backend import Backend
+from standfast.model.clock import Clock
+from standfast.model.job import Claim, Ending, KnownTask, OnLate
+from standfast.model.memos import signal_name
+from standfast.model.outcomes import Suspended
+from standfast.model.policy import Isolation
+from standfast.model.secrets import NO_SECRETS
+from standfast.model.states import Move, Reason
+from standfast.model.tracing import Tracing
+from standfast.stores.backend import Backend
 from standfast.task import Task
-from standfast.tracing.port import Tracing
-from standfast.worker.announce import Announcer
-from standfast.worker.closures import Closures, would_expire
+from standfast.worker.claim_log import ClaimLog
+from standfast.worker.completer import Announcer, Judge, describe, problem_of, unreadable
 from standfast.worker.control import Control
-from standfast.worker.judge import Judge, describe, problem_of, unreadable
-from standfast.worker.means import AttemptMeans
-from standfast.worker.notes import Notes
-from standfast.worker.reporter import Reporter
-from standfast.worker.running import CannotStop, Running
-from standfast.worker.threads import ThreadExecutor
+from standfast.worker.execution import CannotStop, Running, ThreadExecutor
+from standfast.worker.progress import Reporter
+from standfast.worker.transactions import AttemptMeans
+from standfast.worker.windows import Closures, would_expire
 
 AnyTask = Task[..., Any]
 
@@ -69,7 +66,7 @@ _TELLING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE})
 """Endings after which a step that never began was forgotten: nobody told the handler to end before it."""
 
 
-class Cells(Protocol):
+class Subprocesses(Protocol):
     """Processes in which isolated tasks run."""
 
     async def run(
@@ -91,14 +88,14 @@ class Attempts:
         clock: Clock,
         random: Random,
         announcer: Announcer,
-        notes: Notes,
+        notes: ClaimLog,
         reporter: Reporter,
-        shelf: Shelf,
+        shelf: FileStore,
         closures: Closures,
         threads: ThreadExecutor,
         stuck: CannotStop,
         middleware: Sequence[Middleware],
-        cells: Callable[[], Cells] | None = None,
+        cells: Callable[[], Subprocesses] | None = None,
         tracing: Tracing | None = None,
         unreadable: Unreadable = lambda *_: None,
         unknown: Callable[[KnownTask], None] = lambda _: None,
@@ -253,7 +250,7 @@ class Attempts:
             arguments[parameter] = context
         control.started_boot = self._clock.boot()
         self._announcer.started(claim, judge.started_at)
-        attempt_here.set(control)
+        current_attempt.set(control)
         if self._tracing is not None:
             self._trace(control, judge, self._tracing)
         handler = partial(task.fn, **arguments)
@@ -272,7 +269,7 @@ class Attempts:
         """Take note that an attempt begins elsewhere; `_run` has it in line, for a call more costs every job."""
         control.started_boot = self._clock.boot()
         self._announcer.started(control.claim, judge.started_at)
-        attempt_here.set(control)
+        current_attempt.set(control)
         if self._tracing is not None:
             self._trace(control, judge, self._tracing)
 

@@ -1,47 +1,256 @@
-"""Fetches jobs: in batches, ahead of their time, never more than can be started soon.
+"""When a worker looks for jobs, and how many it takes ahead of their time. Pure: told the time, it only decides.
 
-    idle ──(when: looks.py)──► claim ──► more than asked for? claim again
-     ▲                           │
-     └───── enough in hand ◄─────┘
+    called       the bell rang, or something else is new: all look, and each takes what it could start at once
+    by turn      nobody else looks now: it takes all that comes within reach and finds a place here (turns.py)
+    urgent       what was left and is due before anybody's next turn, shortly before its time
+    to be sure   what was left to the turns of others, shortly before its time, in case that they take none
+    by oneself   the next job as it comes within reach, where `look_ahead` is no longer than a slot
 
-Once stopped it takes none, and goes on to look in its turns: others count on them for as long as it is registered.
+Who leaves something urgent in its turn rings the bell, for others may have a place for it. So the turn of a busy
+worker is not lost; and what is not urgent waits for the turns of the others. Who stops, or runs a suspect alone, is
+counted for as long as it lives, and so takes its turns like a busy worker.
 
-Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
-beat can name what this worker holds, and anything else of a closed call is released by the store. For the same
-reason the loop may be begun again after a failure, unless it fails with claims that are noted and not held.
-
-Where queues share the worker by weight, their turns recur. In odd calls the store lets those go first that have
-waited for long (see `ClaimRequest`), so odd and even must not recur likewise, or some queue would never have an odd
-call: the numbers skip one now and again.
+But who has gone is counted until the next beat of those who stay, and who was killed until its lease is over. So
+those look to be sure who have the next turns, more than half of all: one of them that is there is enough. And all
+do while they are unsure who is there: the bell also rings when somebody has gone, and a ring without news of jobs
+may be that one, until a beat tells. Without a bell nothing tells, and all look to be sure.
 """
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
+from operator import attrgetter
 
 from msgspec.structs import replace
 
-from standfast.core.crash import group_limit
-from standfast.core.job import KnownTask
 from standfast.errors import StoreError, WorkerBuriedError
-from standfast.settings import Settings
-from standfast.store.backend import Bell, Listener
-from standfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
-from standfast.wakeup import Wakeup
-from standfast.worker.closures import Closures
-from standfast.worker.fairness import FairShares, interleaved
-from standfast.worker.gates import Gates
-from standfast.worker.lease import Lease
-from standfast.worker.load import Load
-from standfast.worker.looks import Look, Looks
-from standfast.worker.notes import Notes
-from standfast.worker.served import ServedQueues
-from standfast.worker.storecalls import StoreCalls
-from standfast.worker.storeclock import StoreClock
-from standfast.worker.tending import HalfDoneError
-from standfast.worker.timers import Timers
-from standfast.worker.turns import Turns
+from standfast.model.concurrency import Wakeup
+from standfast.model.configuration import Settings
+from standfast.model.crash import group_limit
+from standfast.model.job import KnownTask
+from standfast.stores.backend import Bell, Listener
+from standfast.stores.values import ClaimAnswer, ClaimRequest, Turn
+from standfast.worker.claim_log import ClaimLog
+from standfast.worker.lease import TOLERANCE, Lease, PollTurns
+from standfast.worker.limits import Gates
+from standfast.worker.loops import HalfDoneError
+from standfast.worker.options import FairShares, ServedQueues, interleaved
+from standfast.worker.storecalls import StoreCalls, StoreClock
+from standfast.worker.timers import Load, Timers
+from standfast.worker.windows import Closures
+
+SHORTEST_NAP = 0.01
+
+LEAD = 0.5
+"""Seconds before its time at which one looks again for a job that was left."""
+
+ON_ITS_WAY = timedelta(seconds=0.1)
+"""How long a claim may be on its way to the store, which looks ahead from when it comes."""
+
+SLACK = 0.2
+"""Seconds by which `look_ahead` must be longer than a slot, so that turns alone bring every job in on time."""
+
+_fence_of = attrgetter("ref.fence")
+
+
+class PlannedPoll(Enum):
+    """A look at the store that is to be made now."""
+
+    CALLED = "called"
+    BY_TURN = "by turn"
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """What came of one.
+
+    `filled`: as many due jobs as were asked for, so that there may be more; `ring`: others should look for what was
+    left; `report`: they should hear that there was a look.
+    """
+
+    filled: bool
+    ring: bool = False
+    report: bool = False
+
+
+class PollPlanner:
+    """The looks of one worker. Times are the store's."""
+
+    def __init__(self, settings: Settings, load: Load, turns: PollTurns) -> None:
+        self._settings = settings
+        self._load = load
+        self._turns = turns
+        self._called = False
+        self._rung = False
+        self._for_ring = False
+        self._left_nothing = False
+        self._left_within_reach = False
+        self._left_urgent = False
+        self._look_at = math.inf
+        self._unsure_since: datetime | None = None
+        self._look_if_unsure_at = math.inf
+        self._reach_until: datetime | None = None
+
+    def call(self, *, rung: bool = False) -> None:
+        """Look soon; `rung`: because the bell rang."""
+        self._called = True
+        self._rung |= rung
+
+    def place_free(self) -> bool:
+        """Look soon for more, unless the last look has left nothing; tell whether to."""
+        self._called |= not self._left_nothing
+        return self._called
+
+    def take_turns(self, turn: Turn | None, told_at: datetime, now: datetime, *, at_once: bool) -> None:
+        """Hear from a beat, answered then, of one's place among those who take turns; `at_once`: take one now."""
+        same_place = self._turns.learn(turn, now.timestamp())
+        if self._unsure_since is not None and self._unsure_since < told_at:
+            self._unsure_since = None
+            if same_place:  # else somebody may have gone whose turn would have come meanwhile
+                self._look_if_unsure_at = math.inf
+        if at_once:
+            self._turns.look_at_once()
+
+    def begin(self, now: datetime) -> PlannedPoll | None:
+        """Return the look that is to be made now, if one is."""
+        by_turn = self._turns.is_up(now.timestamp())
+        if not by_turn and not self._called and now.timestamp() < min(self._look_at, self._look_if_unsure_at):
+            return None
+        self._called = False
+        self._for_ring |= self._rung
+        self._rung = False  # what rings from now on is for the next look to explain
+        return PlannedPoll.BY_TURN if by_turn else PlannedPoll.CALLED
+
+    def put_off(self, look: PlannedPoll, now: datetime) -> None:
+        """Note that there is enough in hand, and no look after all."""
+        if look is PlannedPoll.BY_TURN:
+            self._turns.take(now.timestamp())
+        self._look_at = self._look_if_unsure_at = math.inf
+        self._heed_ring(now, news=False)
+        self.wait_for_a_place()
+
+    def wait_for_a_place(self) -> None:
+        """Note that there may be something to find when a place is free."""
+        self._left_nothing = False
+
+    def wanted_ahead(self, look: PlannedPoll) -> int:
+        """Return how many jobs to take ahead of their time."""
+        if look is PlannedPoll.BY_TURN or not self._turns.has_others:
+            return self._load.wanted_ahead
+        return self._load.wanted_soon if self._left_urgent else self._load.wanted_together
+
+    def reach(self, now: datetime) -> timedelta:
+        """Return how far ahead to look: not as far as to what was given back, or it would be given again."""
+        look_ahead = timedelta(seconds=self._settings.look_ahead)
+        if self._reach_until is None or self._reach_until <= now:
+            self._reach_until = None
+            return look_ahead
+        return min(max(self._reach_until - now - ON_ITS_WAY, timedelta()), look_ahead)
+
+    def heed(
+        self, look: PlannedPoll, request: ClaimRequest, answer: ClaimAnswer, *, due: int, crowded: bool
+    ) -> PollResult:
+        """Learn from an answer when to look again. So many of its jobs are due; `crowded`: some had to go back."""
+        filled, ahead = 0 < request.limit <= due, len(answer.jobs) - due
+        now = answer.now.timestamp()
+        if look is PlannedPoll.BY_TURN:
+            self._turns.take(now)
+        next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
+        in_reach = next_due_at <= now + self._settings.look_ahead
+        if self._for_ring:
+            self._heed_ring(answer.now, news=not self._left_within_reach and _all_new(answer))
+        self._called |= filled
+        self._left_nothing = next_due_at > now and max(request.limit, request.ahead_limit) > 0
+        self._left_within_reach = in_reach
+        self._left_urgent = in_reach and not self._turns.somebody_looks_before(next_due_at, now)
+        has_room = request.ahead_limit <= ahead and request.ahead_limit < self._load.wanted_soon
+        self._look_at = self._next_look(now, next_due_at, has_room=has_room)
+        self._look_if_unsure_at = math.inf
+        if in_reach and not self._left_urgent:
+            self._be_sure(now, next_due_at)
+        if self._reach_until is not None:
+            self._look_at = min(self._look_at, self._reach_until.timestamp())
+        self._turns.looked(answer.now, left=in_reach or crowded)
+        if look is not PlannedPoll.BY_TURN:
+            return PollResult(filled)
+        return PollResult(
+            filled,
+            ring=self._left_urgent and not filled and self._turns.has_others,
+            report=self._turns.slow and not in_reach and not crowded,
+        )
+
+    def heard_at(self, now: datetime) -> datetime | None:
+        """Return when others will have heard of what is given back now, if there are others."""
+        if not self._turns.has_others:
+            return None
+        return now + timedelta(seconds=self._settings.beat_every + TOLERANCE) if self._turns.slow else now
+
+    def gave_back(self, soonest: datetime) -> None:
+        """Note that jobs went back for want of a place at their time, the soonest of them due then."""
+        self._reach_until = soonest  # sooner than before, or it had not been reached
+        self._look_at = min(self._look_at, soonest.timestamp())
+
+    def rest_for(self, now: datetime) -> float:
+        """Return the seconds until the next look, if nobody calls before."""
+        seconds = now.timestamp()
+        return min(self._turns.due_in(seconds), max(0.0, min(self._look_at, self._look_if_unsure_at) - seconds))
+
+    def _next_look(self, now: float, next_due_at: float, *, has_room: bool) -> float:
+        """Return when to look even if nobody calls and it is not one's turn."""
+        look_ahead = self._settings.look_ahead
+        if next_due_at <= now:
+            return now + SHORTEST_NAP  # somebody else is about to take it
+        shortly_before = _shortly_before(next_due_at, now)
+        if self._left_urgent:
+            return now if has_room else shortly_before
+        if look_ahead < self._settings.safety_poll + SLACK:
+            return shortly_before if next_due_at <= now + look_ahead else next_due_at - look_ahead
+        return math.inf
+
+    def _be_sure(self, now: float, next_due_at: float) -> None:
+        """Plan to look for what was left to the turns of others, in case that they take none."""
+        shortly_before = _shortly_before(next_due_at, now)
+        if self._turns.slow or self._turns.is_among_next(now):
+            self._look_at = min(self._look_at, shortly_before)
+        elif self._unsure_since is not None:
+            self._look_if_unsure_at = shortly_before
+
+    def _heed_ring(self, now: datetime, *, news: bool) -> None:
+        """Note what the ring was about, if there was one: without `news` of jobs, somebody may have gone."""
+        if self._for_ring and not news:
+            self._unsure_since = now
+        self._for_ring = False
+
+
+def _shortly_before(due_at: float, now: float) -> float:
+    """Return when to look again for what is due then, and may be so before long."""
+    return due_at - LEAD if now < due_at - LEAD else due_at
+
+
+def _all_new(answer: ClaimAnswer) -> bool:
+    """Tell whether it brought jobs, and none that somebody else had before."""
+    return max(map(_fence_of, answer.jobs), default=0) == 1
+
+
+# Fetches jobs: in batches, ahead of their time, never more than can be started soon.
+#
+# idle ──(when: looks.py)──► claim ──► more than asked for? claim again
+# ▲                           │
+# └───── enough in hand ◄─────┘
+#
+# Once stopped it takes none, and goes on to look in its turns: others count on them for as long as it is registered.
+#
+# Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
+# beat can name what this worker holds, and anything else of a closed call is released by the store. For the same
+# reason the loop may be begun again after a failure, unless it fails with claims that are noted and not held.
+#
+# Where queues share the worker by weight, their turns recur. In odd calls the store lets those go first that have
+# waited for long (see `ClaimRequest`), so odd and even must not recur likewise, or some queue would never have an odd
+# call: the numbers skip one now and again.
 
 BATCH = 500
 
@@ -67,8 +276,8 @@ class Claimer:
         lease: Lease,
         timers: Timers,
         load: Load,
-        turns: Turns,
-        notes: Notes,
+        turns: PollTurns,
+        notes: ClaimLog,
         closures: Closures,
         gates: Gates | None,
         report_look: Callable[[], None],
@@ -93,7 +302,7 @@ class Claimer:
         self._gates = gates
         self._report_look = report_look
         self._buried = buried
-        self._looks = Looks(settings, load, turns)
+        self._looks = PollPlanner(settings, load, turns)
         self._call = 0
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
@@ -219,13 +428,13 @@ class Claimer:
             if self._gates is not None:
                 await asyncio.sleep(self._gates.rest_after(request, took))
 
-    def _request(self, look: Look) -> ClaimRequest | None:
+    def _request(self, look: PlannedPoll) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
         limit = ahead_limit = 0
         if not self._stopped and not (self._gates is not None and self._gates.closes(self._queues)):
             limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
             limit = limit if self._gates is None else self._gates.most(limit)
-        by_turn, slow = look is Look.BY_TURN, self._turns.slow
+        by_turn, slow = look is PlannedPoll.BY_TURN, self._turns.slow
         if not self._closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):
                 return self._whole_request(limit, min(ahead_limit, BATCH))
@@ -288,13 +497,17 @@ class Claimer:
             raise HalfDoneError("jobs were claimed, and not all of them are held") from error
         return answer
 
-    async def _leaves_to_others(self, look: Look, request: ClaimRequest) -> bool:
+    async def _leaves_to_others(self, look: PlannedPoll, request: ClaimRequest) -> bool:
         """Tell whether a look by turn passed over what others should look for: gates are of one process.
 
         What has been due for some turns was not taken by any of them: those who get room for it look by themselves.
         So all are called to it once in a round, by the first of them, and not in each turn.
         """
-        if look is not Look.BY_TURN or not (request.closed or request.closed_tasks) or not self._turns.has_others:
+        if (
+            look is not PlannedPoll.BY_TURN
+            or not (request.closed or request.closed_tasks)
+            or not self._turns.has_others
+        ):
             return False
         answer = await self._ask(self._empty_request())
         if answer is None or answer.next_due_at is None:
@@ -304,7 +517,7 @@ class Claimer:
             return False
         return not self._turns.somebody_looks_before(due_at, now)
 
-    def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, left: bool) -> None:
+    def _heed(self, look: PlannedPoll, request: ClaimRequest, answer: ClaimAnswer, *, left: bool) -> None:
         """Learn from an answer, and do what it asks for; `left`: it passed over something."""
         due = [claim for claim in answer.jobs if claim.run_at <= answer.now]
         if self._fair is not None and request.shares is not None:

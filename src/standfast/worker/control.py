@@ -2,26 +2,33 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
+from itertools import islice
 from random import Random
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from standfast.codec import NO_SECRETS, Scrub
 from standfast.context import Context, Transaction
-from standfast.core.job import NOTE_LENGTH, Claim, Ending, Progress
-from standfast.durable.attempt import Durable
-from standfast.durable.notebook import Notebook, OwnNotebook
-from standfast.durable.port import Saving
-from standfast.durable.shelf import Shelf
-from standfast.latch import Latch
-from standfast.tracing.port import AttemptTrace
-from standfast.words import one_line
+from standfast.durable.durable_context import DurableAttempt
+from standfast.durable.files import FileStore
+from standfast.durable.runtime import Notebook, OwnNotebook, Saving
+from standfast.errors import StoreError
+from standfast.events import Events, WorkerDeadlocked
+from standfast.model.concurrency import Latch, Wakeup
+from standfast.model.display import one_line
+from standfast.model.job import NOTE_LENGTH, Claim, Ending, Progress
+from standfast.model.secrets import NO_SECRETS, Scrub
+from standfast.model.states import State
+from standfast.model.tracing import AttemptTrace
+from standfast.observe.logs.job_log import LogTail
+from standfast.stores.values import Situation, Worker
 from standfast.worker.lease import Lease
-from standfast.worker.logtail import LogTail
+from standfast.worker.storecalls import StoreCalls
 
 _opening = threading.Lock()
 
@@ -133,10 +140,10 @@ class Control:
         self.concluding = False
         self.opens_at: datetime | None = None
         self.outlived_by_thread = False
-        self.shelved: Shelf | None = None
+        self.shelved: FileStore | None = None
         self.means: Means | None = None
         self.began_durable = False
-        self._durable: Durable | None = None
+        self._durable: DurableAttempt | None = None
         self._lease = lease
         self._report = report
         self._open = open_notebook
@@ -186,7 +193,7 @@ class Control:
         return self.opened
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> FileStore:
         """Where files of the job are put."""
         if self.shelved is None:
             raise RuntimeError("this attempt has not started")
@@ -210,10 +217,10 @@ class Control:
         return self._means.now()
 
     @property
-    def durable(self) -> Durable:
+    def durable(self) -> DurableAttempt:
         """The steps and waits; only an attempt that asks for them has any."""
         if self._durable is None:
-            durable = Durable(self)
+            durable = DurableAttempt(self)
             with _opening:  # a handler may have threads of its own, and they must know of each other's steps
                 self._durable, self.began_durable = self._durable or durable, True
         return self._durable
@@ -318,3 +325,184 @@ class Control:
         self.tell(why)
         if self.cancellable and self.attempt is not None:
             self.attempt.cancel()
+
+
+# The slots of a worker: the attempts that run in them, and how many more may start.
+
+
+class Slots:
+    """Every attempt in progress has one of them."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.free = self.limit = concurrency
+        """How many more attempts may start now, and how many may run at a time."""
+        self._running: dict[Control, None] = {}
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @property
+    def taken(self) -> int:
+        """How many attempts run."""
+        return len(self._running)
+
+    def running(self) -> list[Control]:
+        """Return the attempts that run now."""
+        return list(self._running)
+
+    def ages(self, boot: float) -> list[float]:
+        """Return for how many seconds each of them has run."""
+        return [boot - (control.started_boot or boot) for control in self._running]
+
+    def take(self, control: Control) -> None:
+        """Give an attempt its slot."""
+        if not self._running:
+            self._quiet.clear()
+        self._running[control] = None
+        self.free -= 1
+
+    def leave(self, control: Control) -> None:
+        """Have the slot back."""
+        del self._running[control]
+        self.free += 1
+        if not self._running:
+            self._quiet.set()
+
+    def resize(self, limit: int) -> None:
+        """Let so many run at a time. What runs goes on, and `free` is below 0 while that is more."""
+        self.free += limit - self.limit
+        self.limit = limit
+
+    async def quiet(self) -> None:
+        """Wait until nothing runs."""
+        await self._quiet.wait()
+
+
+# Where coroutines are: of one task, or of all that an event loop has, with the jobs they belong to.
+
+MOST_TASKS = 500
+"""Tasks that a picture shows; jobs come first."""
+
+
+def picture(running: Iterable[Control]) -> str:
+    """Return where all tasks of this event loop are, those that run jobs first."""
+    jobs = {control.attempt: control for control in running if control.attempt is not None}
+    others = [task for task in asyncio.all_tasks() if task not in jobs]
+    shown = [_shown(task, f"job {control.claim.job_id} of {control.claim.task}") for task, control in jobs.items()]
+    shown += [_shown(task, task.get_name()) for task in sorted(others, key=asyncio.Task.get_name)]
+    left_out = len(shown) - MOST_TASKS
+    return "\n".join(shown[:MOST_TASKS] + ([f"and {left_out} more"] if left_out > 0 else []))
+
+
+def stack_of(task: asyncio.Task[Any] | None) -> str:
+    """Return where a suspended coroutine is; a task's own `get_stack` tells its outermost frame only."""
+    frames, coroutine = [], None if task is None else task.get_coro()
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        frames.append((frame, frame.f_lineno))
+        coroutine = getattr(coroutine, "cr_await", None)
+    return "".join(traceback.StackSummary.extract(frames).format())
+
+
+def _shown(task: asyncio.Task[Any], who: str) -> str:
+    name = getattr(task.get_coro(), "__qualname__", "")
+    return f"{who} ({name}):\n{stack_of(task)}"
+
+
+# Handlers that wait for the results of other jobs, and the deadlock in which all of a worker's do.
+#
+# a place is free ◄─► every place waits ─(for a while)─► asked of the store: who could run what they wait for?
+# ├─► somebody will ─────► asked again later
+# └─► this worker alone ─► told, once
+#
+# What a handler waits for is noted by its attempt (`Control.wait_begins`) once it has waited for a second. So that no
+# warning is false, all must hold: every place is taken by a handler that waits; nothing that they wait for runs, or
+# waits for anything else than a place; and no living worker but those whose places all wait as well serves its queue.
+
+PATIENCE = 5.0
+"""Seconds for which every place must wait before the store is asked: others may be about to take the jobs."""
+
+LONGEST_PAUSE = 60.0
+"""Seconds between two questions at most, while somebody else will run the jobs."""
+
+LOOKED_AT = 20
+"""Of so many of the jobs that are waited for it is asked who could run them."""
+
+
+class Waits:
+    """The waits of one worker's handlers. `closed_queues` tells which queues are closed by a window now."""
+
+    def __init__(
+        self,
+        worker: str,
+        slots: Slots,
+        calls: StoreCalls,
+        events: Events,
+        *,
+        boot: Callable[[], float],
+        closed_queues: Callable[[], Collection[str]],
+    ) -> None:
+        self._worker = worker
+        self._slots = slots
+        self._calls = calls
+        self._events = events
+        self._boot = boot
+        self._closed_queues = closed_queues
+        self._ask_at: float | None = None
+        self._pause = PATIENCE
+        self._told = False
+        self._wakeup = Wakeup()
+
+    def count(self) -> int:
+        """Return how many handlers wait for results, 0 while a place is free; begin to suspect where all do."""
+        waiting = 0 if self._slots.free > 0 else sum(bool(each.awaited) for each in self._slots.running())
+        if not waiting or waiting < self._slots.taken:
+            self._ask_at, self._pause = None, PATIENCE
+        elif self._ask_at is None:
+            self._ask_at = self._boot() + PATIENCE
+        elif self._boot() >= self._ask_at and not self._told:
+            self._wakeup.call()
+        return waiting
+
+    async def run(self) -> None:
+        """Ask the store whenever all places have waited for a while."""
+        while not self._told:
+            await self._wakeup.rest(None)
+            with suppress(StoreError):  # it is asked again
+                await self._ask()
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._ask_at = self._boot() + self._pause
+
+    async def _ask(self) -> None:
+        """Tell of the deadlock, if it is one."""
+        awaited = {job_id for each in self._slots.running() for job_id in each.awaited}
+        seen = await self._calls.once(self._calls.verbs.glance(tuple(awaited)))
+        if any(job_id not in seen or seen[job_id].state not in {State.READY, State.HELD} for job_id in awaited):
+            return
+        task = ""
+        for job_id in islice(awaited, LOOKED_AT):
+            situation: Situation | None = await self._calls.once(self._calls.verbs.situation(job_id))
+            if situation is None or not self._is_up_to_us(situation):
+                return
+            task = situation.job.task
+        waiting = self._slots.running()
+        if self._slots.free <= 0 and waiting and all(each.awaited for each in waiting):
+            self._told = True
+            claim = waiting[0].claim
+            self._events.emit(WorkerDeadlocked(claim.task, claim.job_id, task, len(waiting)))
+
+    def _is_up_to_us(self, situation: Situation) -> bool:
+        """Tell whether a job waits for a place of this worker, and of nobody else."""
+        job = situation.job
+        unstarted = job.state is State.READY or (job.state is State.HELD and job.worker == self._worker)
+        held_up = situation.queue_paused_at is not None or job.queue in self._closed_queues()
+        serving = [each for each in situation.workers if each.is_live and each.serves(job.queue)]
+        ours = any(each.info.id == self._worker for each in serving)
+        return unstarted and not held_up and not job.group and ours and not _others_can(self._worker, serving)
+
+
+def _others_can(worker: str, serving: Sequence[Worker]) -> bool:
+    """Tell whether one of the other workers will have a place, as far as their last beats tell."""
+    return any(
+        each.vitals is None or each.vitals.waiting < each.info.concurrency
+        for each in serving
+        if each.info.id != worker
+    )

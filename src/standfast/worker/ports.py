@@ -1,17 +1,121 @@
-"""What a worker needs from the world: real in a child process or a host, virtual in the simulator."""
+"""When the next held job is due: an alarm that goes off at its time, on the millisecond or better.
 
+An event loop on Linux sleeps in whole milliseconds, and does not count the time for which its machine was
+suspended. A timer of the kernel's goes off within a tenth of that, by the boot clock, and costs no more.
+"""
+
+import asyncio
+import ctypes
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
-from standfast.clock import Clock
 from standfast.events import Events, StopStage
-from standfast.figures.counting import Tally
-from standfast.store.backend import Backend
-from standfast.worker.alarm import Alarms, LoopAlarm
-from standfast.worker.attempt import Cells
+from standfast.model.clock import Clock
+from standfast.observe.figures.counts import Tally
+from standfast.stores.backend import Backend
+from standfast.worker.attempt import Subprocesses
+from standfast.worker.claim_log import ClaimLogWriter
 from standfast.worker.messages import Channel
-from standfast.worker.notes import Log
+
+_CLOCK_BOOTTIME = 7
+_NANO = 1_000_000_000
+
+
+class Alarm(Protocol):
+    """Calls back once, after the time that was set last."""
+
+    def set(self, seconds: float) -> None:
+        """Go off in so many seconds, and no more at the time that was set before."""
+        ...
+
+    def close(self) -> None:
+        """Go off no more."""
+        ...
+
+
+Alarms = Callable[[Callable[[], None]], Alarm]
+"""Makes an alarm that calls this back, inside a running event loop."""
+
+
+class LoopAlarm:
+    """An alarm of the event loop's own: as exact as that, and in its time, which may be a virtual one."""
+
+    def __init__(self, go_off: Callable[[], None]) -> None:
+        self._go_off = go_off
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float) -> None:
+        """Go off in so many seconds, and no more at the time that was set before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._go_off)
+
+    def close(self) -> None:
+        """Go off no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Setting(ctypes.Structure):
+    _fields_ = (("every", _Span), ("first", _Span))
+
+
+class KernelAlarm:
+    """A timer of the kernel's that the event loop watches like a socket.
+
+    Its calls take no time, so they keep the interpreter's lock: a thread that took it would not soon give it back.
+    """
+
+    def __init__(self, go_off: Callable[[], None]) -> None:
+        self._go_off = go_off
+        self._kernel = ctypes.PyDLL(None, use_errno=True)
+        self._timer = self._kernel.timerfd_create(_CLOCK_BOOTTIME, os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._timer < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._loop.add_reader(self._timer, self._ring)
+        except BaseException:
+            os.close(self._timer)
+            raise
+
+    def set(self, seconds: float) -> None:
+        """Go off in so many seconds, and no more at the time that was set before."""
+        self._wait(*divmod(max(1, int(seconds * _NANO)), _NANO))
+
+    def close(self) -> None:
+        """Go off no more."""
+        self._loop.remove_reader(self._timer)
+        os.close(self._timer)
+
+    def _ring(self) -> None:
+        self._wait(0, 0)  # it has rung, and is quiet until it is set again
+        self._go_off()
+
+    def _wait(self, seconds: int, nanoseconds: int) -> None:
+        setting = _Setting(_Span(0, 0), _Span(seconds, nanoseconds))
+        self._kernel.timerfd_settime(self._timer, 0, ctypes.byref(setting), None)
+
+
+def finest_alarm(go_off: Callable[[], None]) -> Alarm:
+    """Return the most exact alarm that this machine and its event loop have."""
+    if sys.platform == "linux" and sys.maxsize > 2**32:
+        with suppress(OSError, AttributeError, NotImplementedError):
+            return KernelAlarm(go_off)
+    return LoopAlarm(go_off)
+
+
+# What a worker needs from the world: real in a child process or a host, virtual in the simulator.
 
 Staged = Callable[[StopStage, int], None]
 """Hears how far a stop is, and how many jobs run then."""
@@ -27,14 +131,14 @@ class Ports:
 
     backend: Backend
     channel: Channel
-    notes: Log
+    notes: ClaimLogWriter
     clock: Clock
     random: Random
     events: Events
     alarms: Alarms = LoopAlarm
     busy: Callable[[bool], None] = lambda _: None
     """Hears, on the event loop, when jobs begin to run and when none runs any more."""
-    cells: Callable[[], Cells] | None = None
+    cells: Callable[[], Subprocesses] | None = None
     """Gives the processes for isolated tasks, which otherwise run in this one."""
     staged: Staged = not_told
     tally: Callable[[Clock], Tally] = Tally

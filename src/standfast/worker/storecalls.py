@@ -8,17 +8,20 @@ until somebody has a reason to make such a call.
 
 import asyncio
 import math
+import os
+import threading
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from random import Random
 from typing import TypeVar
 
-from standfast.clock import Clock
 from standfast.errors import StoreError, StoreUnavailableError, ValueNotStoredError
 from standfast.events import Events, StoreAway, StoreBack
-from standfast.patience import LONGEST_PAUSE, PASSING, Pauses
-from standfast.store.backend import Backend
-from standfast.store.protocol import Store
-from standfast.store.verb import Access, Verb
+from standfast.model.backoff import LONGEST_PAUSE, TRANSIENT_ERRORS, RetryDelays
+from standfast.model.clock import Clock
+from standfast.stores.backend import Backend
+from standfast.stores.contract import Store, ask_time
+from standfast.stores.verb import Access, Verb
 
 T = TypeVar("T")
 
@@ -78,7 +81,7 @@ class StoreCalls:
         return answer
 
     async def until_answered(
-        self, make: Callable[[], Verb[T]], passing: tuple[type[StoreError], ...] = PASSING
+        self, make: Callable[[], Verb[T]], passing: tuple[type[StoreError], ...] = TRANSIENT_ERRORS
     ) -> T:
         """Call, again and again with growing pauses, until the store answers or fails for good."""
         pauses = self.pauses()
@@ -90,9 +93,9 @@ class StoreCalls:
             except passing:
                 await asyncio.sleep(pauses.next())
 
-    def pauses(self, longest: float = LONGEST_PAUSE) -> Pauses:
+    def pauses(self, longest: float = LONGEST_PAUSE) -> RetryDelays:
         """Return the pauses of a caller that tries again by itself."""
-        return Pauses(self._random, longest)
+        return RetryDelays(self._random, longest)
 
     def _went_away(self, access: Access, error: Exception, since: float) -> None:
         if isinstance(error, ValueNotStoredError) or since < self._back_at:
@@ -130,3 +133,135 @@ async def _within(seconds: float, answer: Awaitable[T]) -> T:
             return await answer
         finally:
             timer.cancel()
+
+
+# The store's time, as a worker can know it: jobs start by it, whatever the machine's own clock says.
+#
+# A call of the store was sent at one moment of the boot clock and answered at another, and the time that its answer
+# tells was the store's somewhere in between. So each answer bounds how far the store's clock is ahead of the boot
+# clock, from below and from above, and the bounds of several answers narrow each other down. Of what is possible the
+# least counts: no job is early by the store's clock, and late only by what is left between the bounds.
+#
+# Claims tell the time, and so do beats: a supervisor and its child have the boot clock in common.
+#
+# A store on this machine has the machine's own clock. There is nothing to learn then, and a clock that is set is set
+# for the store as well.
+
+DRIFT = 0.00005
+"""Seconds in a second by which two clocks may grow apart."""
+
+
+class StoreClock:
+    """A clock that learns the store's time. Until it has heard of it, or if it is the same, it is the machine's."""
+
+    def __init__(self, machine: Clock, *, same: bool = False) -> None:
+        self._machine = machine
+        self._same = same
+        self.boot = machine.boot
+        """Return seconds since this machine booted. The very method of the machine's: it is asked all the time."""
+        self._learned_at: float | None = None
+        self._least = self._most = 0.0
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+        if self._learned_at is None:
+            return self._machine.now()
+        return datetime.fromtimestamp(self.boot() + self._least, UTC)
+
+    @property
+    def vagueness(self) -> float:
+        """By how many seconds it may be behind the store's."""
+        return 0.0 if self._learned_at is None else self._most - self._least
+
+    def learn(self, sent_at: float, store_now: datetime, answered_at: float) -> None:
+        """Hear that it was `store_now` at the store, some time between two readings of the boot clock."""
+        if self._same:
+            return
+        told = store_now.timestamp()
+        least, most = told - answered_at, told - sent_at
+        if self._learned_at is not None:
+            drift = abs(answered_at - self._learned_at) * DRIFT
+            known = (max(least, self._least - drift), min(most, self._most + drift))
+            if known[0] <= known[1]:
+                least, most = known
+            elif answered_at < self._learned_at:
+                return  # a clock was set, and what is known already is newer
+        self._least, self._most, self._learned_at = least, most, max(answered_at, self._learned_at or answered_at)
+
+
+# Asks the store for its time, where jobs wait for it here and it is not known well enough.
+#
+# Claims and beats tell the time too; but they write, and the answer comes when the server's disk has it: so late, at
+# times, that the jobs would be late by it. A small read is answered at once. It is made only while jobs are held, and
+# seldom: clocks grow apart slowly.
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether jobs are held."""
+
+ASK_EVERY = 10.0
+"""Seconds between two questions where answers do not come quicker; the first ones are asked sooner."""
+
+VAGUE = 0.001
+"""Seconds by which jobs may be late because the time is not known better."""
+
+
+class Timekeeper:
+    """Sees to it that a worker knows the store's time."""
+
+    def __init__(
+        self,
+        calls: StoreCalls,
+        clock: StoreClock,
+        held: Callable[[], int],
+        learned: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._held = held
+        self._learned = learned
+
+    async def run(self) -> None:
+        """Ask whenever it is worth it."""
+        pause = LOOK_EVERY
+        while True:
+            is_vague = self._clock.vagueness > VAGUE
+            if is_vague and self._held():
+                await self._ask()
+                pause = min(2 * pause, ASK_EVERY)
+                await asyncio.sleep(pause)
+            else:
+                pause = pause if is_vague else LOOK_EVERY
+                await asyncio.sleep(LOOK_EVERY)
+
+    async def _ask(self) -> None:
+        sent_at = self._clock.boot()
+        try:
+            answer = await self._calls.once(ask_time(self._calls.verbs))
+        except StoreError:
+            return  # the claims say what is wrong with it
+        self._clock.learn(sent_at, answer.now, self._clock.boot())
+        self._learned()
+
+
+# Letting go of a store that may not answer any more: that is waited for, but not for long.
+
+CLOSED_WITHIN = 1.0
+"""Seconds for a store to end what it is about."""
+
+
+class StoreCloser:
+    """Closes the store of a process that is about to end."""
+
+    def __init__(self) -> None:
+        self._closing: threading.Thread | None = None
+
+    def close(self, backend: Backend) -> None:
+        """Let go of a store, and wait until that is done, but no longer than this."""
+        self._closing = threading.Thread(target=backend.close, name="standfast-closing", daemon=True)
+        self._closing.start()
+        self._closing.join(CLOSED_WITHIN)
+
+    def leave(self) -> None:
+        """End the process here and now if a call of the store would keep it: Python waits for such threads."""
+        if self._closing is not None and self._closing.is_alive():
+            os._exit(0)

@@ -21,37 +21,33 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from standfast.codec import NO_SECRETS
-from standfast.core.crash import group_limit
-from standfast.core.incident import InvolvedJob
-from standfast.core.job import UNREADABLE, Claim, ClaimRef, Ending, KnownTask
-from standfast.core.states import RETURNS, Move, Reason
+from standfast.context import Middleware
+from standfast.durable.files import shelf_of
 from standfast.errors import PayloadError
 from standfast.events import StopStage
-from standfast.figures.publishing import Publisher
-from standfast.gates.limits import Limits
-from standfast.hooks import Middleware
-from standfast.policy import Isolation
-from standfast.schedule.closing import ClosedHours
-from standfast.settings import Settings
-from standfast.store.files import shelf_of
-from standfast.store.identity import identity_of
-from standfast.store.protocol import LeaseClock
-from standfast.tracing.port import Tracing
-from standfast.worker.announce import MOST_LOST, Announcer
+from standfast.model.configuration import Settings
+from standfast.model.crash import group_limit
+from standfast.model.incidents import InvolvedJob
+from standfast.model.job import UNREADABLE, Claim, ClaimRef, Ending, KnownTask
+from standfast.model.policy import Isolation
+from standfast.model.secrets import NO_SECRETS
+from standfast.model.states import RETURNS, Move, Reason
+from standfast.model.tracing import Tracing
+from standfast.observe.figures.publisher import Publisher
+from standfast.observe.logs.job_log import Logged
+from standfast.schedules.closed_hours import ClosedHours
+from standfast.schedules.limits import Limits
+from standfast.stores.backend import identity_of
+from standfast.stores.values import LeaseClock
 from standfast.worker.attempt import AnyTask, Attempts
+from standfast.worker.claim_log import ClaimLog
 from standfast.worker.claimer import Claimer
-from standfast.worker.closure_keeper import ClosureKeeper
-from standfast.worker.closures import Closures
-from standfast.worker.completer import Completer, Ended
-from standfast.worker.control import Control, StopReason
-from standfast.worker.gated import GatedSlots, GatedTimers
-from standfast.worker.gatekeeper import Gatekeeper
-from standfast.worker.gates import Gates
-from standfast.worker.judge import broken
-from standfast.worker.lease import Lease
-from standfast.worker.load import Load
-from standfast.worker.logtail import Logged
+from standfast.worker.completer import MOST_LOST, Announcer, Completer, Ended, broken
+from standfast.worker.control import Control, Slots, StopReason, Waits, picture
+from standfast.worker.execution import ThreadExecutor
+from standfast.worker.lease import Lease, PollTurns
+from standfast.worker.limits import GatedSlots, GatedTimers, Gatekeeper, Gates
+from standfast.worker.loops import HalfDoneError, LoopRestarter
 from standfast.worker.messages import (
     Adopt,
     Buried,
@@ -69,23 +65,13 @@ from standfast.worker.messages import (
     Stuck,
     Unfit,
 )
-from standfast.worker.notes import Notes
-from standfast.worker.picture import picture
+from standfast.worker.options import ServedQueues
 from standfast.worker.ports import Ports
-from standfast.worker.reporter import Reporter
-from standfast.worker.saving import Saver
-from standfast.worker.served import ServedQueues
-from standfast.worker.slots import Slots
-from standfast.worker.storecalls import StoreCalls
-from standfast.worker.storeclock import StoreClock
-from standfast.worker.stray import Strays
-from standfast.worker.tending import HalfDoneError, Tender
-from standfast.worker.threads import ThreadExecutor
-from standfast.worker.timekeeper import Timekeeper
-from standfast.worker.timers import Timers
-from standfast.worker.turns import Turns
-from standfast.worker.waits import Waits
-from standfast.worker.whose import Whose
+from standfast.worker.progress import Reporter, Saver
+from standfast.worker.storecalls import StoreCalls, StoreClock, Timekeeper
+from standfast.worker.timers import Load, Timers
+from standfast.worker.unhandled import ErrorSource, UnhandledErrors
+from standfast.worker.windows import ClosureKeeper, Closures
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +123,7 @@ class Worker:
         clock, events = StoreClock(ports.clock, same=same), ports.events
         self._clock = clock
         self._announcer = Announcer(events, tracing)
-        self._notes = Notes(ports.notes)
+        self._notes = ClaimLog(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
         tally = ports.tally(clock)
@@ -147,7 +133,7 @@ class Worker:
         gates = Gates(limits, settings.concurrency) if limits.apart and group_limit(group) != 1 else None
         places = settings.concurrency
         self._slots = Slots(places) if gates is None else GatedSlots(places, gates, clock.boot)
-        self._turns = Turns(settings.safety_poll, settings.beat_every)
+        self._turns = PollTurns(settings.safety_poll, settings.beat_every)
         timers = Timers if gates is None else partial(GatedTimers, gates=gates)
         self._timers = timers(
             clock,
@@ -216,9 +202,9 @@ class Worker:
             closed_queues=self._closures.closed_queues,
         )
         self._gatekeeper = Gatekeeper(limits, gates, self._slots, clock, events=events, raised=self._more_may_start)
-        self.strays = Strays(ports.channel.send, ports.clock, self._slots.running)
+        self.strays = UnhandledErrors(ports.channel.send, ports.clock, self._slots.running)
         """Where exceptions are told that nobody else could hear."""
-        self._tender = Tender(ports.clock, self.strays.failed, self._unfit)
+        self._tender = LoopRestarter(ports.clock, self.strays.failed, self._unfit)
 
     async def run(self) -> None:
         """Work until stopped. A loop that fails is begun again; where that is no help, the worker is replaced."""
@@ -449,7 +435,7 @@ class Worker:
         """Have an incident made of a job that the store cannot read."""
         error = PayloadError(f"{UNREADABLE}: {problem}; it is dead, others go on")
         job = InvolvedJob(claim.job_id, claim.fence, claim.task)
-        self.strays.heard(error, lambda: {"where": "a claim of the store"}, lambda: Whose(job, NO_SECRETS))
+        self.strays.heard(error, lambda: {"where": "a claim of the store"}, lambda: ErrorSource(job, NO_SECRETS))
 
     def _release(self, claim: Claim) -> None:
         self._completer.add(Ended(claim, Ending(claim.ref, Move.RELEASE)))

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from standfast.core.record import Change, Kind
+from standfast.model.records import Change, Kind
 
 BACKENDS = {
     "sqlite": ("sqlite", "SqliteBackend"),
@@ -63,6 +63,6 @@ def changes_of(steps: Any) -> Iterator[Any]:
 
 if "STANDFAST_TEST_MOMENT" in os.environ:
     store, name = BACKENDS[os.environ["STANDFAST_TEST_STORE"]]
-    found = getattr(import_module(f"standfast.store.{store}.backend"), name)
+    found = getattr(import_module(f"standfast.stores.{store}.store"), name)
     moment = Moment(Path(os.environ["STANDFAST_TEST_MOMENT"]), found)
     found.arun = lambda backend, verb: moment.arun(backend, verb)  # noqa: PLW0108 - it must bind as a method

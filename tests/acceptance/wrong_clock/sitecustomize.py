@@ -10,7 +10,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from standfast.clock import SystemClock
+from standfast.model.clock import SystemClock
 
 FILE = Path(os.environ["WRONG_CLOCK"])
 NANOSECONDS = 1_000_000_000

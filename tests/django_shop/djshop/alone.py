@@ -20,15 +20,14 @@ from django_tasks import task_backends
 from djshop import shop_tasks as tasks
 from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
 from standfast import ConfigurationError
-from standfast.child.lifespan import enter_lifespans, leave_lifespans
-from standfast.host import Host
-from standfast.host.django import embedded
-from standfast.host.django.apps import StandfastConfig
-from standfast.host.django.checks import check_settings
-from standfast.host.django.configured import TARGET, app_of, configured
-from standfast.host.django.health import health_urls
-from standfast.host.django.management.commands.standfast import filled_in, project_folder
-from standfast.host.django.tasks import StandfastBackend
+from standfast.hosts.django import embedded
+from standfast.hosts.django.apps import StandfastConfig
+from standfast.hosts.django.configuration import TARGET, app_of, check_settings, configured
+from standfast.hosts.django.health import health_urls
+from standfast.hosts.django.management.commands.standfast import filled_in, project_folder
+from standfast.hosts.django.tasks import StandfastBackend
+from standfast.hosts.host import Host
+from standfast.hosts.lifespan import enter_lifespans, leave_lifespans
 
 
 def transactions_that_are(mode):
@@ -80,7 +79,7 @@ class TestSettings(SimpleTestCase):
 
     def test_an_app_that_is_not_installed_is_told(self):
         """The tasks would be enqueued, and nobody would run them."""
-        with modify_settings(INSTALLED_APPS={"remove": ["standfast.host.django"]}):
+        with modify_settings(INSTALLED_APPS={"remove": ["standfast.hosts.django"]}):
             [found] = task_backends["default"].check()
         self.assertEqual(found.id, "standfast.W002")
 

@@ -20,7 +20,7 @@ from djshop import shop_tasks as tasks
 from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
 from djshop.models import Order, Told
 from standfast.errors import JobDeadError
-from standfast.host.django.results import Call
+from standfast.hosts.django.task_runner import Call
 
 PATIENCE = 30
 LATER = datetime.now(UTC) + timedelta(days=1)

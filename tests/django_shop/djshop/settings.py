@@ -23,13 +23,13 @@ SECRET_KEY = "for tests"
 USE_TZ = True
 DATABASES = {"default": database(URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = ["django_tasks", "djshop", "standfast.host.django"]
+INSTALLED_APPS = ["django_tasks", "djshop", "standfast.hosts.django"]
 ROOT_URLCONF = "djshop.urls"
 ALLOWED_HOSTS = ["testserver"]
 TEST_RUNNER = "djshop.own_runner.OnTheSameDatabase"
 
 STANDFAST = json.loads(os.environ.get("SHOP_STANDFAST", '{"APP": "djshop.jobs:app"}'))
-_BACKEND = "standfast.host.django.tasks.StandfastBackend"
+_BACKEND = "standfast.hosts.django.tasks.StandfastBackend"
 TASKS = {
     "default": {"BACKEND": _BACKEND, "QUEUES": ["default", "mail"]},
     "tried": {"BACKEND": _BACKEND, "QUEUES": [], "OPTIONS": {"max_attempts": 2, "backoff": 0.01}},

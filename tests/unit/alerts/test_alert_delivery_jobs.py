@@ -7,8 +7,10 @@ import pytest
 from alert_notices import notice
 from alert_receivers import hook
 from standfast import Standfast, State, WebhookChannel
-from standfast.alerts.channels.command import Programs
-from standfast.alerts.delivery import (
+from standfast.model.outcomes import Fail, Snooze
+from standfast.observe.alerts.alert_rules import AlertSettings
+from standfast.observe.alerts.command import Programs
+from standfast.observe.alerts.delivery import (
     DELIVER,
     NOBODY_HAS_IT,
     QUEUE,
@@ -17,8 +19,6 @@ from standfast.alerts.delivery import (
     order_delivery,
     trial_notice,
 )
-from standfast.alerts.watching import Watching
-from standfast.core.outcome import Fail, Snooze
 from standfast.testing import StandfastKit
 
 SECRET = "a-secret-of-the-receiver"
@@ -111,7 +111,7 @@ def test_a_channel_that_is_not_known_here_is_left_to_others(stage):
 def test_what_is_old_when_another_app_comes_first_is_left_to_its_own(app, age, outcome):
     """The store, or all of its workers, may have been away for hours."""
     told = notice()
-    deliver = deliver_by(lambda: Watching(app="shop:app"), lambda: told.at + age, Programs())
+    deliver = deliver_by(lambda: AlertSettings(app="shop:app"), lambda: told.at + age, Programs())
     with pytest.raises(outcome):
         deliver(told, "ops", app)
 

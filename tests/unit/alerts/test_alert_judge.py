@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from standfast.alerts.breach import MOST_SUBJECTS, OTHERS, Breach
-from standfast.alerts.judge import Round, judge
-from standfast.alerts.standing import EMPTY, Board, Said
-from standfast.core.alert import AlertRule, AlertState, Check, Notice, NoticeKind, Severity, Silence
+from standfast.model.alerts import AlertRule, AlertState, Check, Notice, NoticeKind, Severity, Silence
+from standfast.observe.alerts.board import EMPTY, Board, Said
+from standfast.observe.alerts.evaluation import Round, evaluate
+from standfast.observe.alerts.observations import MOST_SUBJECTS, OTHERS, Breach
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = AlertRule(name="old", check=Check.QUEUE_AGE, above=60, cool_down=300.0, repeat=None)
@@ -39,7 +39,7 @@ class Story:
         found = [
             Breach(self.rule, subject, f"queue {subject} is old", 61.0, severity=severity) for subject in subjects
         ]
-        judged = judge(self.board, Round(self.now, rules, looked, found, **how))
+        judged = evaluate(self.board, Round(self.now, rules, looked, found, **how))
         self.board = judged.board
         self.notices += judged.notices
         self.told += [((self.now - START).total_seconds(), notice.kind) for notice in judged.notices]
@@ -323,7 +323,7 @@ class Crashes(Story):
             says = f"{lately} incidents"
             breach = Breach(self.rule, "crash", says, count=lately, happened_at=tuple(self.times))
             found = [breach] if lately else []
-            judged = judge(self.board, Round(self.now, (self.rule,), {Check.INCIDENT}, found, **how))
+            judged = evaluate(self.board, Round(self.now, (self.rule,), {Check.INCIDENT}, found, **how))
             self.board = judged.board
             self.notices += judged.notices
             self.told += [((self.now - START).total_seconds(), notice.kind) for notice in judged.notices]

@@ -6,19 +6,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from standfast.alerts.board import add_silence, amend_rule, read_board
-from standfast.alerts.keeper import Keeper
-from standfast.alerts.notices import read_all_notices
-from standfast.alerts.scout import Here
-from standfast.alerts.standing import Board
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check, NoticeKind
-from standfast.core.crash import Death, DeathKind
-from standfast.core.record import Change, Kind
 from standfast.errors import StoreUnavailableError
-from standfast.store.errand import Errand, run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import WorkerInfo
+from standfast.model.alerts import AlertRule, Check, NoticeKind
+from standfast.model.crash import Death, DeathKind
+from standfast.model.records import Change, Kind
+from standfast.observe.alerts.alert_rules import AlertSettings
+from standfast.observe.alerts.board import Board
+from standfast.observe.alerts.board_changes import add_silence, amend_rule, read_all_notices, read_board
+from standfast.observe.alerts.monitor import LocalView, Monitor
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import Procedure, run_procedure
 from standfast.testing.clock import FakeClock
 
 RULE = AlertRule(name="silent", check=Check.WORKER_SILENT, above=5.0, cool_down=1.0)
@@ -32,20 +30,20 @@ class Stage:
         self.clock = FakeClock()
         self.backend = MemoryBackend(self.clock)
         self.verbs = self.backend.verbs
-        self.keepers = [Keeper(Watching(rules=(RULE,)), app="shop") for _ in range(2)]
-        self.here = Here(watched_since=self.clock.now() - timedelta(hours=1))
+        self.keepers = [Monitor(AlertSettings(rules=(RULE,)), app="shop") for _ in range(2)]
+        self.here = LocalView(watched_since=self.clock.now() - timedelta(hours=1))
         self.backend.run(self.verbs.register(WorkerInfo("w", "s", "host", 1, LEASE, ("b",))))
 
     def look(self, number, run=None):
         wanted = frozenset({Check.WORKER_SILENT})
-        return run_errand(run or self.backend.run, self.keepers[number].round(self.verbs, wanted, self.here))
+        return run_procedure(run or self.backend.run, self.keepers[number].round(self.verbs, wanted, self.here))
 
     def rewrite(self, record, body):
         change = Change(Kind.BOARD, record.name, record.version, "another", body, after=record.token)
         assert self.backend.run(self.verbs.change_records([change])) == (True,)
 
     def told(self):
-        notices = run_errand(self.backend.run, Errand(read_all_notices(self.verbs)))
+        notices = run_procedure(self.backend.run, Procedure(read_all_notices(self.verbs)))
         return sorted(notice.kind for notice in notices)
 
 
@@ -68,7 +66,7 @@ def test_a_look_from_before_is_not_judged_after_what_another_saw():
 
     stage.look(0, run)
     assert stage.told() == [NoticeKind.FIRING, NoticeKind.RESOLVED]
-    assert run_errand(stage.backend.run, read_board(stage.verbs)).alerts == ()
+    assert run_procedure(stage.backend.run, read_board(stage.verbs)).alerts == ()
 
 
 def test_a_round_that_others_always_come_before_is_told_from_one_that_found_nothing():
@@ -78,7 +76,7 @@ def test_a_round_that_others_always_come_before_is_told_from_one_that_found_noth
 
     def run(verb):
         if verb.name == "change_records":
-            run_errand(stage.backend.run, add_silence(stage.verbs, "other", None, timedelta(hours=1)))
+            run_procedure(stage.backend.run, add_silence(stage.verbs, "other", None, timedelta(hours=1)))
         return stage.backend.run(verb)
 
     with pytest.raises(StoreUnavailableError, match="others have changed the alerts"):
@@ -91,8 +89,8 @@ def test_of_a_board_of_a_later_release_is_kept_what_can_be_read():
     stage = Stage()
     stage.clock.advance(6)
     assert len(stage.look(0).notices) == 1
-    run_errand(stage.backend.run, add_silence(stage.verbs, "other", None, timedelta(hours=1)))
-    run_errand(stage.backend.run, amend_rule(stage.verbs, "silent", lambda rule: replace(rule, repeat=None)))
+    run_procedure(stage.backend.run, add_silence(stage.verbs, "other", None, timedelta(hours=1)))
+    run_procedure(stage.backend.run, amend_rule(stage.verbs, "silent", lambda rule: replace(rule, repeat=None)))
     [record] = stage.backend.run(stage.verbs.records(Kind.BOARD))
     board = msgspec.json.decode(record.body)
     strange = {**board["alerts"][0], "check": "of_tomorrow", "subject": "x"}
@@ -101,7 +99,7 @@ def test_of_a_board_of_a_later_release_is_kept_what_can_be_read():
     stage.rewrite(record, msgspec.json.encode(board))
     stage.clock.advance(1)
     assert stage.look(1).notices == ()
-    after = run_errand(stage.backend.run, read_board(stage.verbs))
+    after = run_procedure(stage.backend.run, read_board(stage.verbs))
     assert [alert.subject for alert in after.alerts] == ["w"]
     assert (len(after.silences), after.overrides.keys(), after.apps.keys()) == (1, {"silent"}, {"shop"})
 
@@ -114,6 +112,6 @@ def test_a_board_of_nonsense_is_an_empty_one(body):
     stage.look(0)
     [record] = stage.backend.run(stage.verbs.records(Kind.BOARD))
     stage.rewrite(record, body)
-    assert run_errand(stage.backend.run, read_board(stage.verbs)) == Board()
+    assert run_procedure(stage.backend.run, read_board(stage.verbs)) == Board()
     stage.look(0)
-    assert run_errand(stage.backend.run, read_board(stage.verbs)).apps.keys() == {"shop"}
+    assert run_procedure(stage.backend.run, read_board(stage.verbs)).apps.keys() == {"shop"}

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 
 from alert_notices import alert, notice
 from standfast import AlertRule, Standfast
-from standfast.alerts.breach import MOST_ALERTS, MOST_SUBJECTS, OTHERS, Breach, by_key
-from standfast.alerts.channels.message import message_of
-from standfast.alerts.checking import MOST_RULES
-from standfast.alerts.judge import MOST_SAID
-from standfast.alerts.seeing import MOST
-from standfast.core.alert import Example, Severity
 from standfast.errors import ConfigurationError
+from standfast.model.alerts import Example, Severity
+from standfast.observe.alerts.alert_rules import MOST_RULES
+from standfast.observe.alerts.board import MOST
+from standfast.observe.alerts.evaluation import MOST_SAID
+from standfast.observe.alerts.message import message_of
+from standfast.observe.alerts.observations import MOST_ALERTS, MOST_SUBJECTS, OTHERS, Breach, by_key
 
 RULE = AlertRule(name="age", check="queue_age", above=300)
 

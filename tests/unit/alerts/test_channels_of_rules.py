@@ -7,19 +7,16 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from standfast.alerts.added import add_rule
-from standfast.alerts.board import amend_rule
-from standfast.alerts.channel import Channel, CommandChannel
-from standfast.alerts.delivery import QUEUE, delivery_jobs
-from standfast.alerts.keeper import Keeper
-from standfast.alerts.scout import Here
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check
-from standfast.core.job import NewJob
-from standfast.core.provenance import CHANNEL_KEY
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import JobFilter
+from standfast.model.alerts import AlertRule, Check
+from standfast.model.job import CHANNEL_KEY, NewJob
+from standfast.observe.alerts.alert_rules import AlertSettings
+from standfast.observe.alerts.board_changes import add_rule, amend_rule
+from standfast.observe.alerts.channel import Channel, CommandChannel
+from standfast.observe.alerts.delivery import QUEUE, delivery_jobs
+from standfast.observe.alerts.monitor import LocalView, Monitor
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import JobFilter
+from standfast.stores.verb import run_procedure
 from standfast.testing.clock import FakeClock
 
 OPS, PAGER = (CommandChannel(name=name, command=("true",)) for name in ("ops", "pager"))
@@ -35,18 +32,18 @@ class Stage:
         self.verbs = self.backend.verbs
         self.backend.run(self.verbs.enqueue([NewJob("j", "send", b"{}", queue="mail")]))
 
-    def app(self, *channels: Channel, rules: Sequence[AlertRule] = ()) -> Keeper:
+    def app(self, *channels: Channel, rules: Sequence[AlertRule] = ()) -> Monitor:
         """Return one who looks for an app that has these channels."""
-        return Keeper(
-            Watching(rules=tuple(rules), channels=channels),
+        return Monitor(
+            AlertSettings(rules=tuple(rules), channels=channels),
             app="shop",
             deliveries=lambda notice, channels: delivery_jobs(notice, [each.name for each in channels]),
         )
 
-    def look(self, keeper: Keeper) -> None:
+    def look(self, keeper: Monitor) -> None:
         """Let one look."""
-        here = Here(self.clock.now() - timedelta(hours=1))
-        run_errand(self.backend.run, keeper.round(self.verbs, frozenset({Check.QUEUE_AGE}), here))
+        here = LocalView(self.clock.now() - timedelta(hours=1))
+        run_procedure(self.backend.run, keeper.round(self.verbs, frozenset({Check.QUEUE_AGE}), here))
 
     def told_by(self) -> list[str]:
         """Return the channels by which people are told."""
@@ -62,7 +59,7 @@ def test_an_added_rule_tells_the_channels_that_it_names(caplog: pytest.LogCaptur
     stage = Stage()
     keeper = stage.app(OPS, PAGER)
     stage.look(keeper)
-    run_errand(stage.backend.run, add_rule(stage.verbs, replace(MINE, channels=("pager",))))
+    run_procedure(stage.backend.run, add_rule(stage.verbs, replace(MINE, channels=("pager",))))
     stage.clock.advance(100)
     stage.look(keeper)
     assert stage.told_by() == ["pager"]
@@ -79,9 +76,9 @@ def test_where_the_app_has_none_of_them_by_now_all_of_its_channels_tell(
     stage.look(stage.app(OPS, PAGER, rules=rules))
     if declared:
         amend = amend_rule(stage.verbs, "mine", lambda rule: replace(rule, channels=("pager",), repeat=60.0))
-        run_errand(stage.backend.run, amend)
+        run_procedure(stage.backend.run, amend)
     else:
-        run_errand(stage.backend.run, add_rule(stage.verbs, replace(MINE, channels=("pager",), repeat=60.0)))
+        run_procedure(stage.backend.run, add_rule(stage.verbs, replace(MINE, channels=("pager",), repeat=60.0)))
     later = stage.app(OPS, CommandChannel(name="wall", command=("true",)), rules=rules)
     stage.clock.advance(100)
     stage.look(later)

@@ -5,7 +5,7 @@ import threading
 
 from alert_receivers import hook, join_pings
 from standfast import DeadMan
-from standfast.alerts.deadman import AGAIN, DeadManSwitch
+from standfast.supervisor.dead_man import AGAIN, DeadManSwitch
 
 
 def tick(switch, boot):

@@ -9,20 +9,18 @@ import msgspec
 import pytest
 
 from alert_notices import alert, notice
-from standfast.alerts import seeing
-from standfast.alerts.board import add_silence, alert_history
-from standfast.alerts.defaults import with_defaults
-from standfast.alerts.keeper import Keeper
-from standfast.alerts.scout import Here
-from standfast.alerts.seeing import MOST, see
-from standfast.alerts.silent_workers import next_silence
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check, NoticeKind
-from standfast.core.record import Change, Kind
+from standfast.model.alerts import AlertRule, Check, NoticeKind
+from standfast.model.records import Change, Kind
+from standfast.observe.alerts import board as seeing
+from standfast.observe.alerts.alert_rules import AlertSettings, with_defaults
+from standfast.observe.alerts.board import MOST, load_board
+from standfast.observe.alerts.board_changes import add_silence, alert_history
+from standfast.observe.alerts.checks import next_silence
+from standfast.observe.alerts.monitor import LocalView, Monitor
 from standfast.settings import Settings
-from standfast.store.errand import Errand, run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import WorkerInfo
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import Procedure, run_procedure
 from standfast.testing.clock import FakeClock
 from virtual_fleet import Fleet, play
 
@@ -106,10 +104,10 @@ class Stage:
         self.clock = FakeClock()
         self.backend = MemoryBackend(self.clock)
         self.verbs = self.backend.verbs
-        self.keeper = Keeper(Watching(rules=(RULE,)), app="shop")
-        self.here = Here(watched_since=self.clock.now() - timedelta(hours=1))
+        self.keeper = Monitor(AlertSettings(rules=(RULE,)), app="shop")
+        self.here = LocalView(watched_since=self.clock.now() - timedelta(hours=1))
         self.backend.run(self.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=8), ("b",))))
-        run_errand(self.backend.run, add_silence(self.verbs, "kept", None, timedelta(hours=1)))
+        run_procedure(self.backend.run, add_silence(self.verbs, "kept", None, timedelta(hours=1)))
 
     def spoil(self, parts: dict[str, Any]) -> None:
         """Write this beside what there is."""
@@ -127,10 +125,10 @@ class Stage:
 
     def look(self) -> Any:
         self.clock.advance(6)
-        return run_errand(self.backend.run, self.keeper.round(self.verbs, frozenset(Check), self.here))
+        return run_procedure(self.backend.run, self.keeper.round(self.verbs, frozenset(Check), self.here))
 
     def seen(self) -> Any:
-        return run_errand(self.backend.run, Errand(see(self.verbs)))
+        return run_procedure(self.backend.run, Procedure(load_board(self.verbs)))
 
 
 @pytest.mark.parametrize("parts", UNFIT.values(), ids=UNFIT.keys())
@@ -141,13 +139,15 @@ def test_what_nobody_can_go_by_is_left_out_and_said_once(parts, caplog):
     made = stage.look()
     assert NoticeKind.FIRING in {each.kind for each in made.notices}
     stage.look()
-    assert [each.levelno for each in caplog.records if each.name == "standfast.alerts.keeper"] == [logging.WARNING]
+    assert [each.levelno for each in caplog.records if each.name == "standfast.observe.alerts.monitor"] == [
+        logging.WARNING
+    ]
     seen = stage.seen()
     assert (seen.strange, seen.unfit) == (0, 0)
     assert "kept" in {each.rule for each in seen.board.silences} or "silences" in parts
     wait = next_silence(seen.board, (RULE,), stage.clock.now())
     assert wait == math.inf or 0 <= wait < 60
-    run_errand(stage.backend.run, alert_history(stage.verbs, 10))
+    run_procedure(stage.backend.run, alert_history(stage.verbs, 10))
 
 
 @pytest.mark.parametrize("parts", STRANGE.values(), ids=STRANGE.keys())
@@ -157,7 +157,9 @@ def test_what_cannot_be_read_is_said_once(parts, caplog):
     stage.spoil(parts)
     for _ in range(3):
         stage.look()
-    assert [each.levelno for each in caplog.records if each.name == "standfast.alerts.keeper"] == [logging.WARNING]
+    assert [each.levelno for each in caplog.records if each.name == "standfast.observe.alerts.monitor"] == [
+        logging.WARNING
+    ]
 
 
 def test_a_board_that_is_too_large_is_not_even_read(monkeypatch, caplog):
@@ -169,7 +171,7 @@ def test_a_board_that_is_too_large_is_not_even_read(monkeypatch, caplog):
     made = stage.look()
     assert made.board.apps.keys() == {"shop"}
     stage.look()
-    assert len([each for each in caplog.records if each.name == "standfast.alerts.keeper"]) == 1
+    assert len([each for each in caplog.records if each.name == "standfast.observe.alerts.monitor"]) == 1
 
 
 def test_very_much_that_cannot_be_read_does_not_stay():
@@ -204,14 +206,14 @@ def test_a_fleet_looks_for_trouble_whatever_is_on_its_board() -> None:
         assert fleet.store.apply(fleet.store.change_records([change])) == (True,)
 
     async def scenario(fleet: Fleet) -> None:
-        fleet.watching = Watching(rules=rules)
+        fleet.watching = AlertSettings(rules=rules)
         await fleet.start_all(3)
         for at in (40, 50, 60):
             await fleet.until(at)
             spoil(fleet)
         fleet.kill(fleet.trees[1])
         await fleet.until(90)
-        history = run_errand(fleet.store.apply, alert_history(fleet.store, 9999))
+        history = run_procedure(fleet.store.apply, alert_history(fleet.store, 9999))
         fired = [each for each in history if each.rule == "worker_silent" and each.kind is NoticeKind.FIRING]
         assert len(fired) == 1
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from standfast import Standfast
-from standfast.alerts.checking import NEEDS, check_rule
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.core.alert import AlertRule, Check, Severity
 from standfast.errors import ConfigurationError
+from standfast.model.alerts import AlertRule, Check, Severity
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES, NEEDS, check_rule
 
 
 def rules_of(app: Standfast) -> dict[str, AlertRule]:

@@ -2,12 +2,12 @@
 
 import threading
 
-from standfast.alerts.turnstile import LONG, Turnstile
+from standfast.observe.alerts.delivery import LONG, ChannelSlots
 from standfast.testing.clock import FakeClock
 
 
 def test_one_at_a_time_passes_for_each_channel():
-    turnstile = Turnstile()
+    turnstile = ChannelSlots()
     assert turnstile.enter("mail")
     assert turnstile.enter("pager")
     passed = []
@@ -21,7 +21,7 @@ def test_one_at_a_time_passes_for_each_channel():
 
 def test_who_comes_while_somebody_takes_long_is_sent_away_at_once():
     clock = FakeClock()
-    turnstile = Turnstile(clock.boot)
+    turnstile = ChannelSlots(clock.boot)
     assert turnstile.enter("mail")
     clock.advance(LONG)
     assert not turnstile.enter("mail")

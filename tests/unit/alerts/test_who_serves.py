@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.alerts.looks import Looks
-from standfast.alerts.serving import Serving
-from standfast.alerts.silent_workers import QUEUES_NAMED, worker_silent
-from standfast.core.alert import AlertRule, Check
-from standfast.store.protocol import Worker, WorkerInfo
+from standfast.model.alerts import AlertRule, Check
+from standfast.observe.alerts.checks import QUEUES_NAMED, worker_silent
+from standfast.observe.alerts.observations import Observations, QueueCoverage
+from standfast.stores.values import Worker, WorkerInfo
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=15)
@@ -27,7 +26,7 @@ def worker(name: str, queues: tuple[str, ...] | None, silent: float = 0.0) -> Wo
 @given(st.lists(st.none() | st.lists(st.sampled_from("abcd")).map(tuple)))
 def test_it_says_what_the_workers_say(served: list[tuple[str, ...] | None]) -> None:
     workers = [worker(str(n), queues) for n, queues in enumerate(served)]
-    serving = Serving(workers)
+    serving = QueueCoverage(workers)
     assert [queue in serving for queue in "abcde"] == [
         any(each.serves(queue) for each in workers) for queue in "abcde"
     ]
@@ -44,6 +43,6 @@ def test_it_says_what_the_workers_say(served: list[tuple[str, ...] | None]) -> N
 def test_of_many_queues_that_nobody_serves_some_are_named(number: int, words: str) -> None:
     """What people are told fits on a screen."""
     silent = worker("w", tuple(f"q{n}" for n in range(number)), silent=60.0)
-    looks = Looks(NOW, NOW - timedelta(hours=1), workers=(silent, worker("other", ("elsewhere",))))
+    looks = Observations(NOW, NOW - timedelta(hours=1), workers=(silent, worker("other", ("elsewhere",))))
     [breach] = worker_silent(RULE, looks, frozenset())
     assert breach.says.endswith(words)

@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from standfast.alerts.breach import Breach
-from standfast.alerts.judge import Round, judge
-from standfast.alerts.standing import EMPTY, Board, Said
-from standfast.alerts.telling import why_untold
-from standfast.core.alert import AlertRule, Check, Severity, Silence
-from standfast.words import moment
+from standfast.model.alerts import AlertRule, Check, Severity, Silence
+from standfast.model.display import moment
+from standfast.observe.alerts.board import EMPTY, Board, Said
+from standfast.observe.alerts.evaluation import Round, evaluate, why_untold
+from standfast.observe.alerts.observations import Breach
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = AlertRule(name="old", check=Check.QUEUE_AGE, above=60)
@@ -26,7 +25,7 @@ QUIET = {"quiet": True, "quiet_until": LATER}
 
 def looked(board: Board, *, rule: AlertRule = RULE, now: datetime = NOW, **how: object) -> Board:
     """Return the board after a look that found the rule to be broken."""
-    return judge(board, Round(now, (rule,), {Check.QUEUE_AGE}, [Breach(rule, "mail", "old")], **how)).board
+    return evaluate(board, Round(now, (rule,), {Check.QUEUE_AGE}, [Breach(rule, "mail", "old")], **how)).board
 
 
 @pytest.mark.parametrize(

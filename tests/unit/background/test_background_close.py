@@ -12,7 +12,7 @@ from standfast import BackgroundCancelledError, BackgroundClosedError, Backgroun
 from standfast.testing import StandfastKit
 
 LONG = 30.0
-LOGGER = "standfast.background.works"
+LOGGER = "standfast.hosts.background.group"
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Annotated
 import pytest
 
 from standfast import Secret, Standfast
-from standfast.core.incident import Trouble
-from standfast.incidents.book import list_incidents, read_evidence
+from standfast.model.incidents import Trouble
+from standfast.observe.incidents import list_incidents, read_evidence
 from standfast.testing import StandfastKit
 
 LONG = 30.0

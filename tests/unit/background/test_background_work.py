@@ -375,7 +375,7 @@ def test_what_cannot_become_a_job_is_refused_with_room_too(app):
 
 def test_so_many_may_wait_and_no_more(app, held, monkeypatch):
     """A line without an end is a leak."""
-    monkeypatch.setattr("standfast.background.works.MOST_WAITING", 3)
+    monkeypatch.setattr("standfast.hosts.background.group.MOST_WAITING", 3)
     for _ in range(5):
         app.background(held.thread)
     with pytest.raises(BackgroundFullError, match="3 pieces of work wait already"):

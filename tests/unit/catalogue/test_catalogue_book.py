@@ -8,12 +8,23 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from standfast.catalogue.book import FRESH_FOR, KEPT_FOR, other_signatures, publish, read_catalogue
-from standfast.catalogue.entry import Bound, Catalogue, CatalogueView, GateEntry, Parameter, QueueEntry, TaskEntry
-from standfast.core.record import Change, Kind
-from standfast.store.errand import run_errand
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.verb import Verb
+from standfast.model.records import Change, Kind
+from standfast.observe.catalogue import (
+    FRESH_FOR,
+    KEPT_FOR,
+    Bound,
+    Catalogue,
+    CatalogueView,
+    GateEntry,
+    Parameter,
+    QueueEntry,
+    TaskEntry,
+    other_signatures,
+    publish,
+    read_catalogue,
+)
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Verb, run_procedure
 from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
@@ -35,10 +46,10 @@ class Book:
 
     def publish(self, catalogue: Catalogue) -> bool:
         self.called = []
-        return run_errand(self.run, publish(self.backend.verbs, catalogue))
+        return run_procedure(self.run, publish(self.backend.verbs, catalogue))
 
     def view(self) -> CatalogueView:
-        return run_errand(self.run, read_catalogue(self.backend.verbs))
+        return run_procedure(self.run, read_catalogue(self.backend.verbs))
 
     def releases(self) -> list[str]:
         return [each.key for each in self.view().releases]
@@ -136,7 +147,7 @@ def test_a_task_that_another_service_declares_with_other_parameters_is_named(boo
 
     def others(task: TaskEntry, after: timedelta = timedelta()) -> dict[str, str]:
         stock = later(SHOP, after, app="stock", tasks=(task, TaskEntry("count")))
-        return run_errand(book.run, other_signatures(book.backend.verbs, stock))
+        return run_procedure(book.run, other_signatures(book.backend.verbs, stock))
 
     different = TaskEntry("mail", parameters=(Parameter("to", "str"),))
     assert others(different) == {"mail": "release 1 of shop"}

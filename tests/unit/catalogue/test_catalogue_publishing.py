@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from standfast import Context, Every, Secret, Standfast, Window, __version__
-from standfast.catalogue.entry import Bound, Catalogue, Parameter, TaskEntry
-from standfast.catalogue.publishing import LONGEST_DEFAULT, Publisher, backoff_words, catalogue_of
-from standfast.catalogue.typewords import type_words
-from standfast.core.backoff import Constant, Exponential, Linear
+from standfast.admin.catalogue import LONGEST_DEFAULT, Publisher, backoff_words, catalogue_of, type_words
+from standfast.model.backoff import Constant, Exponential, Linear
+from standfast.observe.catalogue import Bound, Catalogue, Parameter, TaskEntry
 from standfast.settings import Loaded
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -9,15 +9,13 @@ import pytest
 
 from simulator.world import VirtualClock
 from standfast import Standfast
-from standfast.catalogue.book import KEPT_FOR, read_catalogue
-from standfast.catalogue.entry import CatalogueView
-from standfast.child import catalogued
-from standfast.child.catalogued import AGAIN, TRY_AGAIN, keep_published
 from standfast.errors import StoreUnavailableError
+from standfast.hosts import publication
+from standfast.hosts.publication import AGAIN, TRY_AGAIN, keep_published
+from standfast.observe.catalogue import KEPT_FOR, CatalogueView, read_catalogue
 from standfast.settings import Loaded
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.verb import Verb
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import Verb, run_procedure
 
 pytestmark = pytest.mark.virtual_time
 
@@ -61,7 +59,7 @@ class Scene:
         await keep_published(self.app, "jobs:app", loaded, self.store, Worker(self.clock))  # type: ignore[arg-type]
 
     def view(self) -> CatalogueView:
-        return run_errand(self.store.run, read_catalogue(self.store.verbs))
+        return run_procedure(self.store.run, read_catalogue(self.store.verbs))
 
     async def end(self) -> None:
         self.publishing.cancel()
@@ -112,7 +110,7 @@ async def test_a_bug_is_told_and_stops_nobody(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(catalogued, "catalogue_of", broken)
+    monkeypatch.setattr(publication, "catalogue_of", broken)
     with caplog.at_level(logging.ERROR):
         await Scene().publishing
     assert "could not be published" in caplog.text

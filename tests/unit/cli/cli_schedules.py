@@ -6,8 +6,8 @@ from itertools import count
 from textwrap import dedent
 from uuid import uuid4
 
-from standfast.core.record import Change, Kind
-from standfast.schedule.plan import Plan, Template, encode_plan, read_schedule
+from standfast.model.records import Change, Kind
+from standfast.schedules.schedule import Plan, Template, encode_plan, read_schedule
 
 _NUMBERS = count()
 

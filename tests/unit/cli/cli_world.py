@@ -10,12 +10,12 @@ import click
 from click.testing import CliRunner
 
 from standfast.cli.main import cli
-from standfast.core.job import Ending, Failure, NewJob, Progress
-from standfast.core.states import Move, State
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import Ending, Failure, NewJob, Progress
+from standfast.model.states import Move, State
 from standfast.settings import load_settings
-from standfast.store.open import open_backend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.stores.url import open_backend
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 WORKER = "a1b2c3d4e5f60718"
 SMTP = Failure(

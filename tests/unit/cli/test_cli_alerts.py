@@ -9,20 +9,18 @@ from msgspec.structs import replace
 
 import alert_notices as notices
 from alert_rounds import EVERYTHING
-from standfast.alerts.board import change_board
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.alerts.delivery import QUEUE, delivery_jobs
-from standfast.alerts.keeper import Keeper
-from standfast.alerts.scout import Here
-from standfast.alerts.watching import Watching
-from standfast.clock import SystemClock
-from standfast.core.alert import AlertRule, Check, Notice, Silence
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Ending
-from standfast.core.states import Move
-from standfast.schedule.window import Window
-from standfast.store.errand import Errand, run_errand
-from standfast.store.protocol import ClaimRequest
+from standfast.model.alerts import AlertRule, Check, Notice, Silence
+from standfast.model.clock import SystemClock
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Ending
+from standfast.model.states import Move
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES, AlertSettings
+from standfast.observe.alerts.board_changes import change_board
+from standfast.observe.alerts.delivery import QUEUE, delivery_jobs
+from standfast.observe.alerts.monitor import LocalView, Monitor
+from standfast.schedules.windows import Window
+from standfast.stores.values import ClaimRequest
+from standfast.stores.verb import Procedure, run_procedure
 
 OLD = AlertRule(name="old mail", check=Check.QUEUE_AGE, above=60)
 DESK = AlertRule(name="for the desk", check=Check.QUEUE_AGE, above=3600, channels=("desk", "wall"), repeat=None)
@@ -30,8 +28,8 @@ DESK = AlertRule(name="for the desk", check=Check.QUEUE_AGE, above=3600, channel
 
 def look(world, **watching):
     """Look for trouble, as a worker does."""
-    keeper = Keeper(Watching(rules=(*DEFAULT_RULES, OLD, DESK), **watching))
-    run_errand(world.do, keeper.round(world.verbs, EVERYTHING, Here(datetime.now(UTC))))
+    keeper = Monitor(AlertSettings(rules=(*DEFAULT_RULES, OLD, DESK), **watching))
+    run_procedure(world.do, keeper.round(world.verbs, EVERYTHING, LocalView(datetime.now(UTC))))
 
 
 @pytest.fixture
@@ -101,7 +99,7 @@ def test_workers_that_have_not_told_their_rules_lately_do_not_look(standfast, to
     def older(board):
         return replace(board, apps={app: replace(said, at=said.at - age) for app, said in board.apps.items()}), None
 
-    run_errand(told.do, Errand(change_board(told.verbs, older)))
+    run_procedure(told.do, Procedure(change_board(told.verbs, older)))
     assert answer(standfast("alerts", "list", "--json"))["watched"] is watched
     for command in ("list", "rules"):
         assert (words in " ".join(standfast("alerts", command).stdout.split())) is not watched
@@ -141,7 +139,9 @@ def test_an_alert_is_known_and_a_rule_is_silent_for_a_while(standfast, told):
 
 def test_the_end_of_an_id_that_two_silences_have_ends_neither(standfast, told):
     silences = tuple(Silence(id=f"{name}77", until=datetime.now(UTC) + timedelta(hours=1)) for name in "ab")
-    run_errand(told.do, Errand(change_board(told.verbs, lambda board: (replace(board, silences=silences), None))))
+    run_procedure(
+        told.do, Procedure(change_board(told.verbs, lambda board: (replace(board, silences=silences), None)))
+    )
     assert_refused(standfast("alerts", "unsilence", "77"), 1, "2 silences have an id that ends in '77'")
     assert len(answer(standfast("alerts", "list", "--json"))["silences"]) == 2
 
@@ -156,7 +156,7 @@ class _Ahead(SystemClock):
 @pytest.mark.usefixtures("told")
 def test_times_are_told_by_the_clock_of_the_store(standfast, monkeypatch):
     """It is the one that alerts, silences and notices go by."""
-    monkeypatch.setattr("standfast.store.open.SystemClock", _Ahead)
+    monkeypatch.setattr("standfast.stores.url.SystemClock", _Ahead)
     monkeypatch.setenv("COLUMNS", "200")
     assert "(in 2 h)" in standfast("alerts", "silence", "old mail", "--for", "2h").stdout
     listed = standfast("alerts", "list").stdout
@@ -249,7 +249,7 @@ def test_what_is_on_the_board_cannot_drive_the_terminal(standfast, world):
         return replace(board, alerts=(known,), silences=(silence,), outbox=(told,)), None
 
     told = notices.notice(rule=evil, title=evil, alerts=(alert,))
-    run_errand(world.do, Errand(change_board(world.verbs, write)))
+    run_procedure(world.do, Procedure(change_board(world.verbs, write)))
     for *command, words in (
         *(("list", "--all", "firing"), ("history", "firing"), ("ack", "9", "is known to")),
         ("unack", "9", "is known to nobody"),

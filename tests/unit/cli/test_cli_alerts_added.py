@@ -6,12 +6,10 @@ import pytest
 from cli_world import answer, assert_refused
 
 from alert_rounds import EVERYTHING, OPS
-from standfast.alerts.channel import CommandChannel
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.alerts.keeper import Keeper
-from standfast.alerts.scout import Here
-from standfast.alerts.watching import Watching
-from standfast.store.errand import run_errand
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES, AlertSettings
+from standfast.observe.alerts.channel import CommandChannel
+from standfast.observe.alerts.monitor import LocalView, Monitor
+from standfast.stores.verb import run_procedure
 
 PAGER = CommandChannel(name="pager", command=("true",))
 WAITS = ("add", "mail waits", "--check", "queue_age", "--queue", "mail", "--above", "1m")
@@ -19,8 +17,8 @@ WAITS = ("add", "mail waits", "--check", "queue_age", "--queue", "mail", "--abov
 
 def look(world):
     """Look for trouble, as a worker does."""
-    keeper = Keeper(Watching(rules=DEFAULT_RULES, channels=(OPS, PAGER)))
-    run_errand(world.do, keeper.round(world.verbs, EVERYTHING, Here(datetime.now(UTC))))
+    keeper = Monitor(AlertSettings(rules=DEFAULT_RULES, channels=(OPS, PAGER)))
+    run_procedure(world.do, keeper.round(world.verbs, EVERYTHING, LocalView(datetime.now(UTC))))
 
 
 @pytest.fixture

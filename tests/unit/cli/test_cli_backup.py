@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.cli.main import cli
-from standfast.clock import SystemClock
-from standfast.core.job import NewJob
-from standfast.core.states import State
 from standfast.errors import StoreUnavailableError
-from standfast.store.identity import identity_of
-from standfast.store.sqlite import copies
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.copies import SqliteCopies
+from standfast.model.clock import SystemClock
+from standfast.model.job import NewJob
+from standfast.model.states import State
+from standfast.stores.backend import identity_of
+from standfast.stores.sqlite import migrate
+from standfast.stores.sqlite.migrate import SqliteCopies
+from standfast.stores.sqlite.store import SqliteBackend
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def store(path):
 
 @pytest.fixture
 def small_steps(monkeypatch):
-    monkeypatch.setattr(copies, "PAGES", 1)
+    monkeypatch.setattr(migrate, "PAGES", 1)
 
 
 def enqueue(store, *jobs):
@@ -75,7 +75,7 @@ def test_a_restored_backup_is_seen_by_who_has_the_store_open(path, store, tmp_pa
     copy = tmp_path / "copy.db"
     assert run(path, "backup", copy).exit_code == 0
     program = (
-        "import sys; from standfast.core.job import NewJob; from standfast.store.sqlite.backend import SqliteBackend;"
+        "import sys; from standfast.model.job import NewJob; from standfast.stores.sqlite.store import SqliteBackend;"
         "store = SqliteBackend(sys.argv[1]); store.run(store.verbs.pause('mail')); print('open', flush=True);"
         "sys.stdin.readline(); print(sorted(store.run(store.verbs.glance(['first', 'second']))), flush=True);"
         "store.run(store.verbs.enqueue([NewJob('third', 'task', b'')])); store.close()"
@@ -198,7 +198,7 @@ def test_a_restore_that_is_interrupted_changes_nothing(path, store, tmp_path, mo
     copy = tmp_path / "copy.db"
     assert run(path, "backup", copy).exit_code == 0
     enqueue(store, *map(str, range(100)))
-    monkeypatch.setattr(copies, "PAGES", 1)
+    monkeypatch.setattr(migrate, "PAGES", 1)
 
     def interrupt(done, _total):
         if done > 3:
@@ -207,7 +207,7 @@ def test_a_restore_that_is_interrupted_changes_nothing(path, store, tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         SqliteCopies(str(path), None, SystemClock()).restore(copy, interrupt)
     assert jobs_in(store) == 101
-    monkeypatch.setattr(copies, "BUSY_TIMEOUT", 0.05)
+    monkeypatch.setattr(migrate, "BUSY_TIMEOUT", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailableError, match="locked by another writer"):

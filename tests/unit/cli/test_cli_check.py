@@ -10,15 +10,14 @@ import pytest
 from cli_world import WORKER, answer, assert_refused, bare
 
 from standfast import Standfast
-from standfast.alerts.delivery import DELIVER
-from standfast.child.builtin import WithBuiltIn
-from standfast.child.canary import CANARY, new_canary
-from standfast.cli.canaries import QueueChoice
-from standfast.clock import SystemClock
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Ending, OnLate
-from standfast.core.states import Move, State
-from standfast.store.protocol import ClaimRequest, JobFilter, Queue, Worker, WorkerInfo
+from standfast.cli.check import QueueChoice
+from standfast.hosts.builtin import CANARY, TaskRegistry, new_canary
+from standfast.model.clock import SystemClock
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Ending, OnLate
+from standfast.model.states import Move, State
+from standfast.observe.alerts.delivery import DELIVER
+from standfast.stores.values import ClaimRequest, JobFilter, Queue, Worker, WorkerInfo
 
 FAILED, USAGE, STORE = 1, 2, 3
 SECOND = timedelta(seconds=1)
@@ -167,7 +166,7 @@ class TestCanary:
     def test_every_worker_knows_it_and_the_app_does_not(self):
         app = Standfast()
         mine = app.task(name="mine")(_nothing)
-        known = WithBuiltIn(app, SystemClock().now)
+        known = TaskRegistry(app, SystemClock().now)
         assert set(known) == {"mine", CANARY, DELIVER}
         assert len(known) == 3
         assert known["mine"] is known.get("mine") is mine
@@ -182,7 +181,7 @@ class TestCanary:
 
     def test_its_payload_is_one_that_it_can_read(self):
         job = new_canary("mail", SECOND)
-        assert WithBuiltIn(Standfast(), SystemClock().now)[CANARY].arguments.decode(job.payload) == {}
+        assert TaskRegistry(Standfast(), SystemClock().now)[CANARY].arguments.decode(job.payload) == {}
 
 
 def _nothing():

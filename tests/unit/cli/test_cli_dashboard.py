@@ -8,10 +8,10 @@ import httpx
 import pytest
 from cli_world import assert_refused, bare
 
+from standfast.admin.operation import Role
 from standfast.cli import dashboard as command
 from standfast.cli import up as up_command
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.access.user_file import UserFile
+from standfast.dashboard.access.users import UserFile
 
 USAGE, STORE = 2, 3
 PASSWORD = "correct horse battery staple\n" * 2

@@ -10,13 +10,13 @@ import click
 import pytest
 from cli_world import answer, assert_refused
 
+from standfast.admin.audit_trail import read_trail
 from standfast.cli import bulk, lookup
-from standfast.cli.connection import Wanted
-from standfast.core.job import Failure, JobAction
-from standfast.core.states import Move, State
-from standfast.dashboard.audit.trail import read_trail
-from standfast.store.errand import run_errand
-from standfast.store.protocol import JobFilter
+from standfast.cli.connection import StoreOptions
+from standfast.model.job import Failure, JobAction
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter
+from standfast.stores.verb import run_procedure
 
 
 class TestDead:
@@ -108,10 +108,10 @@ class TestDead:
 
         monkeypatch.setattr(bulk, "confirm", decide)
         which = JobFilter(states=(State.DEAD,), task="send_email")
-        deed = bulk.Deed(JobAction.RETRY, which, "dead job", "requeued", {})
-        bulk.act_on_selected(Wanted(as_json=True), world.backend, deed, yes=False)
+        deed = bulk.BulkRequest(JobAction.RETRY, which, "dead job", "requeued", {})
+        bulk.act_on_selected(StoreOptions(as_json=True), world.backend, deed, yes=False)
         assert (world.state(mine), world.state(theirs)) == (State.READY, State.SCHEDULED)
-        (entry,) = run_errand(world.backend.run, read_trail(world.verbs)).entries
+        (entry,) = run_procedure(world.backend.run, read_trail(world.verbs)).entries
         assert entry.after == "1 done, 0 failed, 1 passed over"
 
     @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ class TestSelecting:
         calls = Counter()
         run = world.backend.run
         monkeypatch.setattr(world.backend, "run", lambda verb: (calls.update([verb.name]), run(verb))[1])
-        deed = bulk.Deed(JobAction.RETRY, JobFilter(states=(State.DEAD,)), "dead job", "requeued", {})
+        deed = bulk.BulkRequest(JobAction.RETRY, JobFilter(states=(State.DEAD,)), "dead job", "requeued", {})
         with pytest.raises(click.exceptions.Exit):
-            bulk.act_on_selected(Wanted(as_json=True), world.backend, deed, yes=True)
+            bulk.act_on_selected(StoreOptions(as_json=True), world.backend, deed, yes=True)
         assert (calls["change_jobs"], calls["requeue"]) == (1, 1)
         assert [world.state(job_id) for job_id in ids] == [State.READY] * 20 + [State.DEAD]
 
@@ -227,8 +227,8 @@ class TestSelecting:
         later: list[str] = []
         monkeypatch.setattr(bulk, "confirm", lambda _: later.append(world.dead()))
         which = JobFilter(states=(State.DEAD,), task="send_email")
-        deed = bulk.Deed(JobAction.RETRY, which, "dead job", "requeued", {})
-        bulk.act_on_selected(Wanted(as_json=True), world.backend, deed, yes=False)
+        deed = bulk.BulkRequest(JobAction.RETRY, which, "dead job", "requeued", {})
+        bulk.act_on_selected(StoreOptions(as_json=True), world.backend, deed, yes=False)
         assert calls["list_jobs"] == 4, "three pages, and an empty one"
         assert {world.state(job_id) for job_id in ids} == {State.READY}
         assert world.state(later[0]) is State.DEAD
@@ -240,7 +240,7 @@ class TestSelecting:
         monkeypatch.setattr(os, "getuid", lambda: 54_321)
         world.dead()
         assert standfast("dead", "retry", "--all", "--yes").stdout == "1 dead job was requeued.\n"
-        (entry,) = run_errand(world.backend.run, read_trail(world.verbs)).entries
+        (entry,) = run_procedure(world.backend.run, read_trail(world.verbs)).entries
         assert entry.who == "uid 54321"
 
     def test_an_interruption_says_how_many_are_done_here_and_in_the_audit(self, world, standfast, monkeypatch):
@@ -257,7 +257,7 @@ class TestSelecting:
         result = standfast("dead", "retry", "--all", "--yes")
         assert (result.exit_code, result.stdout) == (130, "4 dead jobs of 5 were requeued.\n")
         assert sorted(world.state(job_id) for job_id in ids) == [State.DEAD] + [State.READY] * 4
-        (entry,) = run_errand(world.backend.run, read_trail(world.verbs)).entries
+        (entry,) = run_procedure(world.backend.run, read_trail(world.verbs)).entries
         assert (entry.what, entry.by, entry.asked) == (
             "jobs.bulk",
             "command line",

@@ -11,17 +11,17 @@ from cli_world import WORKER, World, answer, bare
 from msgspec.structs import replace
 
 import alert_notices as notices
-from standfast.alerts.board import change_board
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import NewJob
-from standfast.core.states import Move
-from standfast.ids import new_job_id
+from standfast.model.crash import Death, DeathKind
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.states import Move
+from standfast.observe.alerts.board_changes import change_board
 from standfast.settings import load_settings
-from standfast.store.errand import Errand, run_errand
-from standfast.store.open import open_backend
-from standfast.store.protocol import WorkerInfo
-from standfast.store.sqlite import examine
-from standfast.store.sqlite.connect import SYNCHRONOUS, Files, open_jobs
+from standfast.stores.sqlite import doctor
+from standfast.stores.sqlite.connect import SYNCHRONOUS, Files, open_jobs
+from standfast.stores.url import open_backend
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import Procedure, run_procedure
 from standfast.testing.clock import FakeClock
 
 PROBLEM, USAGE, STORE = 1, 2, 3
@@ -199,7 +199,7 @@ class TestTheStore:
 
 class TestWriting:
     def test_a_file_that_somebody_keeps_locked_is_a_problem(self, world, monkeypatch):
-        monkeypatch.setattr(examine, "PATIENCE", 0.05)
+        monkeypatch.setattr(doctor, "PATIENCE", 0.05)
         with closing(sqlite3.connect(world.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             level, said = examined("--url", world.url, code=PROBLEM)["writes"]
@@ -346,8 +346,8 @@ class TestAlerts:
         """That people are told is in order, and what they are told of is not."""
         world = World(closed.path)
         firing = (notices.alert(), notices.alert(id="a2", subject="web"))
-        board = Errand(change_board(world.verbs, lambda board: (replace(board, alerts=firing), None)))
-        run_errand(world.do, board)
+        board = Procedure(change_board(world.verbs, lambda board: (replace(board, alerts=firing), None)))
+        run_procedure(world.do, board)
         world.close()
         says = "people are told through: desk; 2 alerts fire: see `standfast alerts list` → None"
         assert alerts(DESK) == ("ok", says)

@@ -6,8 +6,8 @@ import socket
 import pytest
 from cli_world import WORKER, answer, assert_refused, bare
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.states import Move
+from standfast.model.crash import Death, DeathKind
+from standfast.model.states import Move
 
 FAILED, USAGE, STORE = 1, 2, 3
 

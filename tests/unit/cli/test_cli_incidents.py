@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cli_world import WORKER, answer, assert_refused
 
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.job import Failure
-from standfast.ids import new_job_id
-from standfast.incidents.book import list_incidents, read_evidence, write_incident
-from standfast.store.errand import run_errand
+from standfast.model.ids import new_job_id
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.job import Failure
+from standfast.observe.incidents import list_incidents, read_evidence, write_incident
+from standfast.stores.verb import run_procedure
 
 HOUR = timedelta(hours=1)
 EVIDENCE = Evidence({"exit": "status 9", "stacks": "Thread 1:\n  in render\n", "log_tail": "last \x1b[31mwords"})
@@ -40,7 +40,7 @@ def happened(world):
             jobs=tuple(InvolvedJob(job_id, 1) for job_id in jobs),
             **different,
         )
-        run_errand(world.do, write_incident(world.verbs, incident, evidence))
+        run_procedure(world.do, write_incident(world.verbs, incident, evidence))
         return incident.id
 
     return happen
@@ -48,7 +48,7 @@ def happened(world):
 
 @pytest.fixture
 def kept(world):
-    return lambda: [each.id for each in run_errand(world.do, list_incidents(world.verbs))]
+    return lambda: [each.id for each in run_procedure(world.do, list_incidents(world.verbs))]
 
 
 class TestList:
@@ -170,7 +170,7 @@ class TestShow:
         at = datetime.now(UTC)
         for begin in ("a", "b"):
             made = Incident(id=f"{begin}-0123456789", trouble=Trouble.CRASH, summary="", at=at, last_at=at)
-            run_errand(world.do, write_incident(world.verbs, made))
+            run_procedure(world.do, write_incident(world.verbs, made))
         assert_refused(standfast("incidents", "show", "456789"), 1, "is the end of 2 ids")
 
 
@@ -226,7 +226,7 @@ class TestExport:
     def test_no_name_in_the_store_leads_out_of_the_export(self, world, standfast, tmp_path):
         at = datetime.now(UTC)
         made = Incident(id="../../up", trouble=Trouble.CRASH, summary="", at=at, last_at=at)
-        run_errand(world.do, write_incident(world.verbs, made, Evidence({"../x": "1"})))
+        run_procedure(world.do, write_incident(world.verbs, made, Evidence({"../x": "1"})))
         assert standfast("incidents", "export", "--all", "--to", "out").exit_code == 0
         files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("out/**/*")}
         assert files == {"out/up", "out/up/incident.json", "out/up/x.txt"}
@@ -237,7 +237,7 @@ class TestForget:
         one, two = happened(), happened()
         assert standfast("incidents", "forget", one[-8:]).stdout == "1 incident forgotten.\n"
         assert kept() == [two]
-        assert run_errand(world.do, read_evidence(world.verbs, one)).parts == {}
+        assert run_procedure(world.do, read_evidence(world.verbs, one)).parts == {}
 
     def test_before_and_all_ask_first(self, standfast, happened, kept):
         old, new = happened(ago=50 * HOUR), happened()

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from cli_world import answer, assert_refused
 
-from standfast.core.states import State
+from standfast.model.states import State
 
 
 class TestJobsCancel:

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from cli_world import CONTRACT, answer, assert_refused
 
-from standfast.core.memo import FOR_EVER, SLEEPING, signal_reason
-from standfast.core.states import Move, State
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.memos import FOR_EVER, SLEEPING, signal_reason
+from standfast.model.states import Move, State
 
 
 class TestJobsList:

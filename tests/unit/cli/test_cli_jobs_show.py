@@ -9,11 +9,11 @@ from cli_schedules import keep
 from cli_world import CONTRACT, SMTP, WORKER, World, answer, assert_refused, bare
 
 from standfast import Every
-from standfast.codec.carried import carrying
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import HISTORY_FIRST, HISTORY_LAST, Failure, OnConflict, OnLate
-from standfast.core.memo import FOR_EVER, signal_reason
-from standfast.core.states import Move, State
+from standfast.model.codec import add_trace_context
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import HISTORY_FIRST, HISTORY_LAST, Failure, OnConflict, OnLate
+from standfast.model.memos import FOR_EVER, signal_reason
+from standfast.model.states import Move, State
 
 
 class TestJobsShow:
@@ -60,7 +60,7 @@ class TestJobsShow:
 
     def test_the_trace_that_it_belongs_to_is_shown_if_there_is_one(self, world, standfast):
         trace = "0af7651916cd43dd8448eb211c80319c"
-        payload = carrying(b'{"v":1,"args":{}}', {"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+        payload = add_trace_context(b'{"v":1,"args":{}}', {"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
         assert re.search(rf"\n  trace +{trace}\n", standfast("jobs", "show", world.enqueue(payload=payload)).stdout)
         assert "trace" not in standfast("jobs", "show", world.enqueue()).stdout
 

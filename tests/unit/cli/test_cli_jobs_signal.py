@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from cli_world import answer, assert_refused
 
-from standfast.core.memo import signal_reason
-from standfast.core.states import Move, State
+from standfast.model.memos import signal_reason
+from standfast.model.states import Move, State
 
 
 @pytest.fixture

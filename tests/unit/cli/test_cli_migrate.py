@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.cli.main import cli
-from standfast.store.postgres.address import parse_address
+from standfast.stores.postgres.url import parse_address
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -7,13 +7,12 @@ from cli_world import answer
 from msgspec.structs import replace
 
 from figures_stage import Stage
-from standfast.awaiting import run_at_once
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue
-from standfast.clock import SystemClock
-from standfast.core.objective import Objective
-from standfast.core.states import Move
-from standfast.store.errand import run_errand
+from standfast.model.alerts import Objective
+from standfast.model.clock import SystemClock
+from standfast.model.concurrency import run_without_loop
+from standfast.model.states import Move
+from standfast.observe.catalogue import Catalogue, publish
+from standfast.stores.verb import run_procedure
 
 SHOP = Catalogue(
     "shop",
@@ -31,11 +30,11 @@ SHOP = Catalogue(
 @pytest.fixture
 def told(world):
     """Give a store in which an app has published what it promises, and a worker what it did."""
-    run_errand(world.backend.run, publish(world.verbs, SHOP))
+    run_procedure(world.backend.run, publish(world.verbs, SHOP))
     stage = Stage(world.backend, SystemClock())
     stage.count(*[Move.COMPLETE] * 19, Move.DIE, late=0.01)
     stage.count(*[Move.COMPLETE] * 20, task="print", late=30)
-    run_at_once(stage.publish())
+    run_without_loop(stage.publish())
 
 
 @pytest.mark.usefixtures("told")
@@ -60,9 +59,9 @@ def test_for_people(standfast):
 
 def test_what_is_declared_no_more_is_none(standfast, world):
     """Of each app the newest release counts."""
-    run_errand(world.backend.run, publish(world.verbs, SHOP))
+    run_procedure(world.backend.run, publish(world.verbs, SHOP))
     newer = replace(SHOP, release="2", published_at=SystemClock().now(), objectives=SHOP.objectives[1:])
-    run_errand(world.backend.run, publish(world.verbs, newer))
+    run_procedure(world.backend.run, publish(world.verbs, newer))
     assert [each["name"] for each in answer(standfast("objectives", "--json"))] == ["soon"]
 
 

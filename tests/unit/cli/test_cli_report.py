@@ -10,9 +10,9 @@ import pytest
 from cli_world import answer, assert_refused
 
 from figures_stage import Stage
-from standfast.awaiting import run_at_once
-from standfast.clock import SystemClock
-from standfast.core.states import Move
+from standfast.model.clock import SystemClock
+from standfast.model.concurrency import run_without_loop
+from standfast.model.states import Move
 
 APP = """
 from standfast import CommandChannel, Standfast
@@ -28,7 +28,7 @@ def counted(world):
     world.dead()
     stage = Stage(world.backend, SystemClock())
     stage.count(*[Move.COMPLETE] * 18, Move.RETRY, Move.DIE, task="send_email", seconds=0.2, late=3)
-    run_at_once(stage.publish())
+    run_without_loop(stage.publish())
 
 
 @pytest.mark.usefixtures("counted")

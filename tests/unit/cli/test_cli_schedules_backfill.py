@@ -7,9 +7,9 @@ from cli_schedules import ago, fires_of, keep, now, plan_of, write_app
 from cli_world import answer, assert_refused, bare
 
 from standfast import Cron, Every
-from standfast.core.record import FIRES_KEPT, Decision, Fire, FireCause, Kind
-from standfast.schedule.plan import read_schedule
-from standfast.store.protocol import JobFilter
+from standfast.model.records import FIRES_KEPT, Decision, Fire, FireCause, Kind
+from standfast.schedules.schedule import read_schedule
+from standfast.stores.values import JobFilter
 
 USAGE, FAILED = 2, 1
 HOURLY = Every(3600, anchored=True)

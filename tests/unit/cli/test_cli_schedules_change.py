@@ -8,11 +8,11 @@ from cli_schedules import ago, fires_of, keep, now, plan_of, write_app
 from cli_world import WORKER, answer, assert_refused, bare
 
 from standfast import AnyOf, At, Cron, Every, Window
-from standfast.core.crash import Death, DeathKind
-from standfast.core.record import FireCause, Kind
-from standfast.core.states import State
-from standfast.schedule.days import WEEKDAYS
-from standfast.schedule.plan import Origin, Run
+from standfast.model.crash import Death, DeathKind
+from standfast.model.records import FireCause, Kind
+from standfast.model.states import State
+from standfast.schedules.calendar import WEEKDAYS
+from standfast.schedules.schedule import Origin, Run
 
 USAGE, FAILED = 2, 1
 NIGHTLY = Cron("0 2 * * *", tz="Asia/Taipei", misfire="all", exclude=["sat"])

@@ -8,9 +8,9 @@ from cli_schedules import ago, fires_of, keep, now, write_app
 from cli_world import WORKER, answer, assert_refused
 
 from standfast import At, Cron, Every, Window
-from standfast.core.crash import Death, DeathKind
-from standfast.core.record import Change, Decision, Fire, FireCause, Kind
-from standfast.schedule.plan import Origin, Run
+from standfast.model.crash import Death, DeathKind
+from standfast.model.records import Change, Decision, Fire, FireCause, Kind
+from standfast.schedules.schedule import Origin, Run
 
 HOUR = timedelta(hours=1)
 NIGHTLY = Cron("0 2 * * *", tz="Asia/Taipei")

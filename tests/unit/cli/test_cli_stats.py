@@ -4,9 +4,9 @@ import pytest
 from cli_world import WORKER, answer, assert_refused
 
 from figures_stage import Stage
-from standfast.awaiting import run_at_once
-from standfast.clock import SystemClock
-from standfast.core.states import Move
+from standfast.model.clock import SystemClock
+from standfast.model.concurrency import run_without_loop
+from standfast.model.states import Move
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def counted(world):
     stage = Stage(world.backend, SystemClock())
     stage.count(*[Move.COMPLETE] * 18, Move.RETRY, Move.DIE, seconds=0.2, late=0.004)
     stage.count(Move.CANCEL, Move.SNOOZE, task="print", queue="paper", seconds=30, late=7)
-    run_at_once(stage.publish())
+    run_without_loop(stage.publish())
 
 
 @pytest.mark.usefixtures("counted")

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from cli_world import answer
 
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Bound, Catalogue, Parameter, TaskEntry
-from standfast.store.errand import run_errand
+from standfast.observe.catalogue import Bound, Catalogue, Parameter, TaskEntry, publish
+from standfast.stores.verb import run_procedure
 
 MAIL = TaskEntry(
     "shop.mail",
@@ -41,7 +40,7 @@ def catalogue(world):
     now = datetime.now(UTC)
     for release, tasks in (("1", (TaskEntry("shop.old"),)), ("2", (MAIL,))):
         told = Catalogue("shop", release, now.replace(microsecond=int(release)), "web-01", "0.1.0", tasks)
-        run_errand(world.do, publish(world.verbs, told))
+        run_procedure(world.do, publish(world.verbs, told))
 
 
 @pytest.mark.usefixtures("world")

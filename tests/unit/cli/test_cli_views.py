@@ -7,12 +7,11 @@ import msgspec
 import pytest
 from cli_world import WORKER, answer, bare
 
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue, TaskEntry
-from standfast.core.crash import Death, DeathKind
-from standfast.core.states import Move, State
-from standfast.store.errand import run_errand
-from standfast.store.protocol import Vitals, WorkerBeat, WorkerInfo
+from standfast.model.crash import Death, DeathKind
+from standfast.model.states import Move, State
+from standfast.observe.catalogue import Catalogue, TaskEntry, publish
+from standfast.stores.values import Vitals, WorkerBeat, WorkerInfo
+from standfast.stores.verb import run_procedure
 
 
 class TestQueues:
@@ -187,7 +186,7 @@ class TestWorkersStatsWhy:
     def test_why_names_the_task_that_a_misspelt_one_is_like(self, world, standfast):
         """As a release of an app has published it; not where the name is right and only the version is unknown."""
         published = Catalogue("shop", "1", datetime.now(UTC), "web-01", "1.0", (TaskEntry("send_email"),))
-        run_errand(world.do, publish(world.verbs, published))
+        run_procedure(world.do, publish(world.verbs, published))
         job_id = world.end(world.enqueue(task="send_emial"), Move.BLOCK, reason="no_worker")
         assert answer(standfast("why", job_id, "--json"))["remedy"] == (
             "did you mean task 'send_email'? then cancel this job and enqueue that one; else deploy or start a"

@@ -6,15 +6,15 @@ import pytest
 from cli_world import WORKER, answer
 from test_cli_check import canaries, failed_report
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Ending
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move
-from standfast.schedule.closing import About, declare_hours
-from standfast.schedule.declaring import Declarer, synchronise
-from standfast.schedule.window import Window
-from standfast.store.errand import run_errand
-from standfast.store.protocol import ClaimRequest
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Ending
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move
+from standfast.schedules.closed_hours import About, declare_hours
+from standfast.schedules.declarations import Declarer, synchronise
+from standfast.schedules.windows import Window
+from standfast.stores.values import ClaimRequest
+from standfast.stores.verb import run_procedure
 
 
 def window(begins_in, ends_in, **options):
@@ -33,7 +33,7 @@ def declared(world):
 
     def declare(*hours):
         who = Declarer("shop:app", "1", WORKER, timedelta())
-        return run_errand(world.do, synchronise(world.verbs, who, (), hours))
+        return run_procedure(world.do, synchronise(world.verbs, who, (), hours))
 
     return declare
 

@@ -6,9 +6,8 @@ from types import ModuleType
 import pytest
 from cli_world import assert_refused, bare
 
-from standfast.supervisor.options import MetricsOptions
-from standfast.watch.options import LogOptions
-from standfast.worker.served import ServedQueues
+from standfast.observe.logs.levels import LogOptions
+from standfast.worker.options import MetricsOptions, ServedQueues
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_url_that_means_no_store_is_blamed_on_its_option(supervised, url, word
 
 def test_a_url_whose_driver_is_missing_is_blamed_on_its_option(supervised, monkeypatch):
     """It says what to install."""
-    monkeypatch.setattr("standfast.store.door.find_spec", lambda _: None)
+    monkeypatch.setattr("standfast.stores.url.find_spec", lambda _: None)
     result = bare("worker", "shop:app", "--url", "redis://:secret@h/0")
     assert_refused(result, 2, "url (from --url): this store needs redis, which is not installed")
     assert supervised == []

@@ -3,7 +3,7 @@
 import pytest
 from cli_world import WORKER, answer
 
-from standfast.core.record import Kind
+from standfast.model.records import Kind
 
 USAGE = 2
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cli_world import WORKER, answer
 
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.record import Kind
-from standfast.incidents.book import write_incident
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.records import Kind
+from standfast.observe.incidents import write_incident
 from standfast.settings import load_settings
-from standfast.store.errand import run_errand
-from standfast.store.open import open_backend
-from standfast.store.protocol import WorkerInfo
+from standfast.stores.url import open_backend
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import run_procedure
 from standfast.supervisor.orders import take_orders
 
 
@@ -27,7 +27,7 @@ def supervisor(world):
     def live() -> None:
         backend = open_backend(load_settings({}, url=world.url))
         while not over.wait(0.02):
-            for order in run_errand(backend.run, take_orders(backend.verbs, lambda order: order.what == "dump")):
+            for order in run_procedure(backend.run, take_orders(backend.verbs, lambda order: order.what == "dump")):
                 now = datetime.now(UTC)
                 jobs = (InvolvedJob("j-1", 1, "send", 2, "3 of 4"),)
                 summary = f"worker {order.worker} was looked at while it ran send j-1"
@@ -35,7 +35,7 @@ def supervisor(world):
                     id=order.id, trouble=Trouble.SNAPSHOT, summary=summary, at=now, last_at=now, jobs=jobs
                 )
                 evidence = Evidence({"stacks": "in send", "versions": "many", "log": "all is well"})
-                run_errand(backend.run, write_incident(backend.verbs, incident, evidence))
+                run_procedure(backend.run, write_incident(backend.verbs, incident, evidence))
         backend.close()
 
     thread = threading.Thread(target=live)
@@ -104,7 +104,7 @@ class TestRefused:
     def test_it_is_taken_and_never_done(self, world, standfast):
         """Then that is said."""
         taking = threading.Timer(
-            0.3, lambda: run_errand(world.backend.run, take_orders(world.verbs, lambda _: True))
+            0.3, lambda: run_procedure(world.backend.run, take_orders(world.verbs, lambda _: True))
         )
         taking.start()
         said = standfast("workers", "dump", WORKER, "--timeout", "2")

@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 import pytest
 from cli_world import WORKER, answer, assert_refused
 
-from standfast.core.job import ClaimRef, Progress
-from standfast.core.memo import Memo, Save
-from standfast.core.states import Move
-from standfast.durable.files import file_memo
-from standfast.ids import new_job_id
+from standfast.durable.files import file_memo, shelf_of
+from standfast.model.ids import new_job_id
+from standfast.model.job import ClaimRef, Progress
+from standfast.model.memos import Memo, Save
+from standfast.model.states import Move
 from standfast.settings import load_settings
-from standfast.store.files import shelf_of
-from standfast.store.identity import identity_of
+from standfast.stores.backend import identity_of
 
 WRITTEN = {
     "cursor": b'{"version":2,"value":{"page":7}}',

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from standfast.dashboard.shared import Shared
+from standfast.admin.executor import AnswerCache
 
 
 def test_a_look_is_shared_for_as_long_as_it_says():
     """One second, or so many times as long."""
     now, looks = [0.0], []
-    shared = Shared(fresh=1.0, clock=lambda: now[0])
+    shared = AnswerCache(fresh=1.0, clock=lambda: now[0])
 
     async def see(what, times):
         async def look():

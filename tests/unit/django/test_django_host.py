@@ -70,7 +70,7 @@ FIRST_REQUEST = """
 import django, time
 from django.core.signals import request_started
 django.setup()
-from standfast.host.django.embedded import embedded_host
+from standfast.hosts.django.embedded import embedded_host
 host = embedded_host()
 print(host.state)
 for _ in range(2):

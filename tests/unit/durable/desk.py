@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from standfast.codec import NO_SECRETS
 from standfast.context import Context
-from standfast.core.job import Claim, ClaimRef
-from standfast.core.memo import Memo, signal_memo
-from standfast.durable.attempt import Durable
-from standfast.durable.notebook import pending
-from standfast.durable.written import view_of
-from standfast.ids import new_job_id
+from standfast.durable.durable_context import DurableAttempt
+from standfast.durable.memo_view import memo_view
+from standfast.durable.runtime import pending
+from standfast.model.ids import new_job_id
+from standfast.model.job import Claim, ClaimRef
+from standfast.model.memos import Memo, signal_memo
+from standfast.model.secrets import NO_SECRETS
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -73,7 +73,7 @@ class Attempt:
             crashes=0,
             max_attempts=5,
         )
-        self.durable = Durable(self)
+        self.durable = DurableAttempt(self)
         self.context = Context(self.claim, self)  # type: ignore[arg-type] # as far as steps and waits need it
 
     @property
@@ -113,7 +113,7 @@ def cursors(memos: Iterable[Memo]) -> list[tuple[str, int, int, str]]:
     """Return the cursors of a job as those see them who look at it: name, version, items done, value."""
     return [
         (each.name, each.version, each.done, bytes(each.told.value or b"").decode())
-        for each in view_of(memos, values=True).cursors
+        for each in memo_view(memos, values=True).cursors
     ]
 
 

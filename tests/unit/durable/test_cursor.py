@@ -8,8 +8,8 @@ import pytest
 from desk import Desk, cursors
 
 from standfast import Context, CursorError, Standfast
-from standfast.core.memo import MEMO_LIMIT, Memo
 from standfast.errors import ArgumentsError, StoreError
+from standfast.model.memos import MEMO_LIMIT, Memo
 from standfast.testing import StandfastKit
 
 

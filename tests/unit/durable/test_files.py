@@ -23,16 +23,14 @@ from standfast import (
     SavedFile,
     Standfast,
 )
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import ClaimRef
-from standfast.core.memo import Memo
-from standfast.durable import filing
-from standfast.durable.files import file_memo, files_among
-from standfast.durable.shelf import Shelf
+from standfast.durable import durable_context
+from standfast.durable.files import FileStore, file_memo, files_among, shelf_of
 from standfast.errors import PayloadError, WorkerBuriedError
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import ClaimRef
+from standfast.model.memos import Memo
 from standfast.settings import Settings
-from standfast.store.files import shelf_of
-from standfast.store.memory import door as memory_door
+from standfast.stores import memory as memory_door
 from standfast.testing import StandfastKit
 
 REF = ClaimRef("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", 3)
@@ -40,8 +38,8 @@ STORE = "0123456789abcdef"
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(lambda: tmp_path / "files", "jobs", 1_000, lambda: STORE)
+def shelf(tmp_path: Path) -> FileStore:
+    return FileStore(lambda: tmp_path / "files", "jobs", 1_000, lambda: STORE)
 
 
 def everything(folder: Path) -> list[str]:
@@ -52,7 +50,7 @@ def everything(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("as_path", [False, True])
-def test_a_file_is_put_away_whole_for_its_owner_alone(shelf: Shelf, tmp_path: Path, as_path: bool) -> None:
+def test_a_file_is_put_away_whole_for_its_owner_alone(shelf: FileStore, tmp_path: Path, as_path: bool) -> None:
     """Its size and hash are those of its bytes; nothing half-written is left beside it."""
     data = b"a,b\n" * 200
     (tmp_path / "source").write_bytes(data)
@@ -70,28 +68,28 @@ def test_a_file_is_put_away_whole_for_its_owner_alone(shelf: Shelf, tmp_path: Pa
     assert everything(tmp_path / "files") == [str(saved.path.relative_to(tmp_path / "files"))]
 
 
-def test_what_is_too_large_is_refused_and_leaves_nothing(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_is_too_large_is_refused_and_leaves_nothing(shelf: FileStore, tmp_path: Path) -> None:
     assert shelf.put(REF, "fits", b"x" * 1_000).size == 1_000
     with pytest.raises(ArgumentsError, match=r"file 'big' has more than 1 kB, .* \(files_limit\)"):
         shelf.put(REF, "big", b"x" * 1_001)
     assert len(everything(tmp_path / "files")) == 1
 
 
-def test_a_source_that_is_not_there_leaves_nothing(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_source_that_is_not_there_leaves_nothing(shelf: FileStore, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         shelf.put(REF, "report.csv", tmp_path / "nothing")
     assert everything(tmp_path) == []
 
 
 @pytest.mark.parametrize("data", ["a,b", 7, None, ["a"]])
-def test_what_is_no_bytes_is_refused(shelf: Shelf, tmp_path: Path, data: Any) -> None:
+def test_what_is_no_bytes_is_refused(shelf: FileStore, tmp_path: Path, data: Any) -> None:
     """A text may mean itself or a path: nobody guesses."""
     with pytest.raises(ArgumentsError, match=r"must be bytes, or the pathlib.Path of a file, not .*text\.encode"):
         shelf.put(REF, "report.csv", data)
     assert everything(tmp_path) == []
 
 
-def test_the_same_name_again_takes_the_place_of_earlier_claims_only(shelf: Shelf) -> None:
+def test_the_same_name_again_takes_the_place_of_earlier_claims_only(shelf: FileStore) -> None:
     """A later claim may have saved its own meanwhile: an attempt that has lost its job must not touch it."""
     earlier, later = (shelf.put(ClaimRef(REF.job_id, fence), "a-b.csv", b"x") for fence in (2, 4))
     other = shelf.put(ClaimRef(REF.job_id, 2), "b.csv", b"x")
@@ -101,7 +99,7 @@ def test_the_same_name_again_takes_the_place_of_earlier_claims_only(shelf: Shelf
     assert there == [False, True, True, True]
 
 
-def test_what_a_killed_attempt_has_left_half_written_goes(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_a_killed_attempt_has_left_half_written_goes(shelf: FileStore, tmp_path: Path) -> None:
     """With the next saving of the job; what a living one is writing stays."""
     kept = shelf.put(REF, "report.csv", b"new")
     folder = shelf.find(kept).path.parent
@@ -113,7 +111,7 @@ def test_what_a_killed_attempt_has_left_half_written_goes(shelf: Shelf, tmp_path
 
 
 @pytest.mark.parametrize("job_id", ["..", "../../etc", "/etc", ".", "a b/c"])
-def test_no_id_of_a_job_leads_out_of_the_folder(shelf: Shelf, tmp_path: Path, job_id: str) -> None:
+def test_no_id_of_a_job_leads_out_of_the_folder(shelf: FileStore, tmp_path: Path, job_id: str) -> None:
     kept = shelf.put(ClaimRef(job_id, 1), "f", b"x")
     (place,) = everything(tmp_path)
     assert len(Path(place).parts) == 4
@@ -124,7 +122,7 @@ def test_no_id_of_a_job_leads_out_of_the_folder(shelf: Shelf, tmp_path: Path, jo
 
 
 @pytest.mark.parametrize("place", ["/etc/passwd", "jobs/../../../etc/passwd"])
-def test_no_memo_leads_out_of_the_folder(shelf: Shelf, place: str) -> None:
+def test_no_memo_leads_out_of_the_folder(shelf: FileStore, place: str) -> None:
     body = f'{{"place":"{place}","size":1,"sha256":"","saved_at":"2030-01-01T00:00:00Z"}}'
     kept = files_among([Memo("file:f", body.encode())])["f"]
     with pytest.raises(PayloadError, match="names no place on a shelf"):
@@ -136,7 +134,7 @@ def test_a_memo_that_tells_of_no_file_is_an_error() -> None:
         files_among([Memo("file:f", b"{}")])
 
 
-def test_what_is_written_about_a_file_is_read_again(shelf: Shelf) -> None:
+def test_what_is_written_about_a_file_is_read_again(shelf: FileStore) -> None:
     kept = shelf.put(REF, "f", b"x")
     assert files_among([Memo("cursor", b"{}"), file_memo(kept)]) == {"f": kept}
 
@@ -311,7 +309,7 @@ def test_threads_that_save_at_once_share_one_folder(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(tempfile, "mkdtemp", make_together)
     with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(lambda _: memory_door.DOOR.files_beside("memory://"), range(2))
+        first, second = threads.map(lambda _: memory_door.KIND.files_beside("memory://"), range(2))
     assert first == second
     assert first.is_dir()
 
@@ -337,7 +335,7 @@ def test_an_attempt_that_has_lost_its_job_changes_no_file() -> None:
 
 def test_a_job_keeps_no_more_files_than_it_may_have_memos(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has a memo of each, which every later attempt reads; one that was saved may be saved again."""
-    monkeypatch.setattr(filing, "MEMOS_LIMIT", 2)
+    monkeypatch.setattr(durable_context, "MEMOS_LIMIT", 2)
 
     def save(ctx: Context) -> None:
         for name in ("a", "b", "a"):

@@ -9,9 +9,9 @@ import pytest
 from desk import Attempt, Desk, cursors
 
 from standfast import Context, CursorError, Interrupted, Secret, Standfast
-from standfast.core.memo import MEMOS_LIMIT, Memo
-from standfast.durable.resuming import LEFT_OUT_AT_ONCE
+from standfast.durable.resume import LEFT_OUT_AT_ONCE
 from standfast.errors import ArgumentsError, PayloadError
+from standfast.model.memos import MEMOS_LIMIT, Memo
 from standfast.testing import StandfastKit
 
 WORDS = ["ant", "bee", "cat", "dog", "eel"]

@@ -22,7 +22,7 @@ from standfast import (
     StepError,
     StoreUnavailableError,
 )
-from standfast.core.memo import MEMO_LIMIT, MEMOS_LIMIT
+from standfast.model.memos import MEMO_LIMIT, MEMOS_LIMIT
 
 AT_ONCE = Custom(lambda _: 0)
 

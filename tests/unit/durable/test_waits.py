@@ -8,8 +8,8 @@ import pytest
 from desk import START, Desk
 
 from standfast import StepError, WaitTimeoutError
-from standfast.core.interruption import Suspended, meant_by
-from standfast.core.memo import FOR_EVER
+from standfast.model.memos import FOR_EVER
+from standfast.model.outcomes import Suspended, meant_by
 
 EAST = timezone(timedelta(hours=1))
 

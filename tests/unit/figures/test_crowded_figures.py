@@ -6,30 +6,32 @@ import msgspec
 import pytest
 
 from figures_stage import Stage, count, ended, numbers
-from standfast.alerts.figured import dead_letters
-from standfast.alerts.looks import Looks
-from standfast.core.alert import AlertRule, Check
-from standfast.core.objective import Objective
-from standfast.core.record import Kind
-from standfast.core.states import Move
-from standfast.figures.counting import CROWDED, Tally
-from standfast.figures.named import UNNAMED, Named, named_by
-from standfast.figures.pages import read_page
-from standfast.figures.publishing import Publisher
-from standfast.figures.rows import (
+from standfast.model.alerts import AlertRule, Check, Objective
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.alerts.checks import dead_letters
+from standfast.observe.alerts.observations import Observations
+from standfast.observe.burn_rates import read_standings
+from standfast.observe.figures.counts import (
     COMPLETED,
+    CROWDED,
     LAG,
     LONGEST_RUN,
     OTHER,
     PAIRS,
     ROWS_LIMIT,
     RUN,
+    UNNAMED,
+    Named,
+    Tally,
     add_rows,
+    named_by,
     new_count,
     to_rows,
 )
-from standfast.objectives.standing import read_standings
-from standfast.store.errand import run_errand
+from standfast.observe.figures.publisher import Publisher
+from standfast.observe.figures.rollup import read_rollup
+from standfast.stores.verb import run_procedure
 from standfast.testing import FakeClock
 
 MANY = PAIRS + 60
@@ -55,7 +57,9 @@ def who_names(stage: Stage, named: Named, worker: str = "w1") -> None:
 
 def breaches(stage: Stage, rule: AlertRule) -> list[tuple[str, int]]:
     now = stage.clock.now()
-    return [(found.subject, found.count) for found in dead_letters(rule, Looks(now, now, figures=stage.read()))]
+    return [
+        (found.subject, found.count) for found in dead_letters(rule, Observations(now, now, figures=stage.read()))
+    ]
 
 
 @pytest.mark.parametrize("pairs", [MANY, 2 * CROWDED])
@@ -101,7 +105,7 @@ async def test_what_is_named_is_counted_in_full(stage, wait):
     await stage.publish()
     stage.clock.advance(wait)
     stage.fold()
-    found = run_errand(stage.backend.run, read_standings(stage.verbs, [task, queue, single]))
+    found = run_procedure(stage.backend.run, read_standings(stage.verbs, [task, queue, single]))
     assert [(each.good, each.bad) for each in found] == [(MANY + 1, 1), (MANY + 1, 0), (1, 0)]
     series = stage.read(timedelta(hours=5), step=timedelta(hours=1))
     assert series.total.completed == 3 * 2 * CROWDED + 2 * MANY + 2
@@ -124,7 +128,7 @@ async def test_pages_say_what_is_named_and_nothing_where_nothing_is(stage):
     stage.count(Move.COMPLETE, worker="w2", task="rare", queue="mail")
     await stage.publish()
     parts = stage.backend.run(stage.verbs.records(Kind.TALLY))
-    assert [read_page(part).named for part in parts] == [Named(tasks=frozenset({"rare"})), UNNAMED]
+    assert [read_rollup(part).named for part in parts] == [Named(tasks=frozenset({"rare"})), UNNAMED]
     assert [b"named" in part.body for part in parts] == [True, False]
 
 

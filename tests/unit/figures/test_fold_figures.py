@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from figures_stage import Stage, ended, numbers
-from standfast.awaiting import run_at_once
-from standfast.core.job import Verdict
-from standfast.core.record import Kind
-from standfast.core.states import Move
 from standfast.errors import StoreUnavailableError
-from standfast.figures.counting import Tally
-from standfast.figures.folding import fold_due
-from standfast.figures.publishing import Publisher
+from standfast.model.concurrency import run_without_loop
+from standfast.model.job import Verdict
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.figures.counts import Tally
+from standfast.observe.figures.publisher import Publisher
+from standfast.observe.figures.rollup import fold_due
 
 MOVES = {Move.COMPLETE: "completed", Move.RETRY: "failed", Move.DIE: "dead", Move.CANCEL: "cancelled"}
 
@@ -84,7 +84,7 @@ class Chaos:
         self.told[MOVES[move]] += 1
 
     def publish(self) -> None:
-        run_at_once(self.chance.choice(self.workers)[1].publish())
+        run_without_loop(self.chance.choice(self.workers)[1].publish())
 
     def come(self) -> None:
         """Someone begins to fold; or, where there are many, somebody dies."""
@@ -106,7 +106,7 @@ class Chaos:
         """All publish what they have counted; folders end with what they have read long ago."""
         for _, publisher in self.workers:
             publisher._run = self.stage.backend.arun
-            run_at_once(publisher.publish())
+            run_without_loop(publisher.publish())
         while self.folders:
             self.fold()
 

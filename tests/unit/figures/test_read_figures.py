@@ -5,13 +5,12 @@ from datetime import timedelta
 import pytest
 
 from figures_stage import Stage, numbers
-from standfast.core.job import NewJob
-from standfast.core.states import Move
-from standfast.figures.gauging import worse
-from standfast.figures.pages import Gauges, QueueGauge
-from standfast.figures.reading import NAMES, read_figures
-from standfast.store.errand import run_errand
-from standfast.store.protocol import WorkerInfo
+from standfast.model.job import NewJob
+from standfast.model.states import Move
+from standfast.observe.figures.rollup import Gauges, QueueGauge, worse
+from standfast.observe.figures.series import NAMES, read_figures
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import run_procedure
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -37,7 +36,7 @@ async def test_each_span_has_its_resolution(span, step, points):
         calls.append(verb.name)
         return stage.backend.run(verb)
 
-    series = run_errand(run, read_figures(stage.verbs, stage.clock.now() - span))
+    series = run_procedure(run, read_figures(stage.verbs, stage.clock.now() - span))
     assert series.step == step
     assert len(series.points) in points
     assert series.total.completed == 1
@@ -106,7 +105,7 @@ async def test_who_wants_some_rows_gets_only_those():
     stage.count(Move.DIE, task="print", queue="bulk")
     await stage.publish()
     wanted = read_figures(stage.verbs, stage.clock.now() - HOUR, only=lambda row: row.queue == "bulk")
-    assert [row.task for row in run_errand(stage.backend.run, wanted).by_pair()] == ["print"]
+    assert [row.task for row in run_procedure(stage.backend.run, wanted).by_pair()] == ["print"]
 
 
 async def test_gauges_go_on_while_something_waits_and_end_when_nothing_does():

@@ -6,9 +6,9 @@ import pytest
 
 from figures_stage import Stage
 from simulator.loop import VirtualLoop
-from standfast.core.record import Kind
-from standfast.core.states import Move
-from standfast.figures.publishing import EVERY, FIRST
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.figures.publisher import EVERY, FIRST
 
 JOB = 0.01
 """Seconds that a job takes."""

@@ -8,29 +8,31 @@ import msgspec
 import pytest
 
 from figures_stage import count, ended
-from standfast.core.job import Verdict
-from standfast.core.record import Kind, Record
-from standfast.core.states import ENDINGS, Move
-from standfast.figures.buckets import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
-from standfast.figures.counting import CROWDED, MINUTES_KEPT, Tally
-from standfast.figures.pages import EMPTY, Page, read_page
-from standfast.figures.rows import (
+from standfast.model.job import Verdict
+from standfast.model.records import Kind, Record
+from standfast.model.states import ENDINGS, Move
+from standfast.observe.figures.counts import (
     COMPLETED,
+    CROWDED,
     DEAD,
     GIVEN_BACK,
     LAG,
     LONGEST_RUN,
     MICROS,
+    MINUTES_KEPT,
     OTHER,
     PAIRS,
     ROWS_LIMIT,
     RUN,
     Row,
+    Tally,
     add_rows,
     new_count,
     to_rows,
 )
-from standfast.figures.series import figures_of
+from standfast.observe.figures.histogram import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
+from standfast.observe.figures.rollup import EMPTY, Rollup, read_rollup
+from standfast.observe.figures.series import figures_of
 from standfast.testing import FakeClock
 
 
@@ -178,7 +180,7 @@ def test_what_nobody_takes_does_not_grow_for_ever(clock):
 def test_numbers_that_cannot_be_are_not_read(odd):
     """Somebody damaged or hostile wrote them: they would make sums that no span can hold, and end every look."""
     row = ["mail", "send", 0, 8, 0, 0, 0, 1701503, [7, 1], [30, 3], 5, 5]
-    assert msgspec.json.decode(msgspec.json.encode({"rows": [row]}), type=Page).rows
+    assert msgspec.json.decode(msgspec.json.encode({"rows": [row]}), type=Rollup).rows
     for place, wrong in ((2, odd), (7, odd), (8, [0, odd]), (10, odd), (11, odd)):
         body = json.dumps({"rows": [[*row[:place], wrong, *row[place + 1 :]]]}).encode()
-        assert read_page(Record(kind=Kind.TALLY, name="1", version=1, due_at=None, body=body, token="t")) == EMPTY
+        assert read_rollup(Record(kind=Kind.TALLY, name="1", version=1, due_at=None, body=body, token="t")) == EMPTY

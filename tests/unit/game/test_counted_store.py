@@ -9,12 +9,13 @@ import pytest
 from game.counted.address import CountedUrl
 from game.counted.journal import Journal, read_calls
 from game.counted.kinds import KINDS
-from standfast.core.job import ClaimRef, Ending, NewJob
-from standfast.core.states import Move, State
 from standfast.errors import ConfigurationError
+from standfast.model.job import ClaimRef, Ending, NewJob
+from standfast.model.states import Move, State
 from standfast.settings import load_settings
-from standfast.store.open import absolute_url, check_url, open_backend, public_name, refuse_missing_store
-from standfast.store.protocol import ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
+from standfast.stores.contract import Store
+from standfast.stores.url import absolute_url, check_url, open_backend, public_name, refuse_missing_store
+from standfast.stores.values import ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
 
 WORKER = "worker-1"
 

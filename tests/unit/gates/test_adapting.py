@@ -7,8 +7,16 @@ import pytest
 
 from simulator.loop import VirtualLoop
 from standfast import ConfigurationError
-from standfast.gates.adapting import LONGEST_PATIENCE, PATIENCE, Adapting, Strain, strain_of
-from standfast.gates.adaptive import RECENT, TICK, Adaptive
+from standfast.schedules.adaptive import (
+    LONGEST_PATIENCE,
+    PATIENCE,
+    RECENT,
+    TICK,
+    Adapting,
+    Adaptive,
+    Strain,
+    strain_of,
+)
 
 EVERY = 0.25
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import ConfigurationError, Standfast, Window
-from standfast.gates.limit import Limit, declare_limit
+from standfast.schedules.limits import Limit, declare_limit
 
 DAY = Window("09:00", "18:00", tz="Asia/Taipei")
 NIGHT = Window("22:00", "02:00", tz="Asia/Taipei")

@@ -14,9 +14,9 @@ from forking import run_forking
 from standfast import Standfast
 from standfast.dashboard import Dashboard
 from standfast.errors import ConfigurationError
-from standfast.health import Health
-from standfast.host.asgi import bind
-from standfast.store.protocol import WorkerInfo
+from standfast.hosts.asgi import bind
+from standfast.observe.health.endpoints import Health
+from standfast.stores.values import WorkerInfo
 
 TOKEN = "a-token-that-nobody-guesses"
 RIGHT = f"Bearer {TOKEN}"
@@ -239,8 +239,8 @@ class TestAsgi:
 FORKED = """
 import sys
 from standfast import Standfast
-from standfast.health import Health
-from standfast.health.answers import Request
+from standfast.observe.health import Health
+from standfast.observe.health.endpoints import Request
 
 app = Standfast(f"sqlite:///{sys.argv[1]}/jobs.db")
 app.prepare()

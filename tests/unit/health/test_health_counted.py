@@ -9,13 +9,13 @@ import pytest
 
 from standfast import Standfast
 from standfast.cli.health import ExistingStore
-from standfast.clock import SystemClock
-from standfast.core.job import Claim, ClaimRef, Ending, Verdict
-from standfast.core.states import Move
-from standfast.health import LOOPBACK, Health
-from standfast.health.answers import Request
-from standfast.metrics.shared import SharedFolder
-from standfast.metrics.tally import MeteredTally
+from standfast.model.clock import SystemClock
+from standfast.model.job import Claim, ClaimRef, Ending, Verdict
+from standfast.model.states import Move
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health, Request
+from standfast.observe.metrics.meter import MeteredTally
+from standfast.observe.metrics.shared import SharedFolder
 from standfast.worker.completer import Ended
 
 ASKED = Request("GET", "/metrics", "127.0.0.1")

@@ -6,9 +6,8 @@ from http import HTTPStatus
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.health import buckets
-from standfast.health.buckets import Buckets
-from standfast.health.guard import LOOPBACK, Guard, check_token, read_networks, read_peer
+from standfast.observe.health import access
+from standfast.observe.health.access import LOOPBACK, Guard, RateLimiter, check_token, read_networks, read_peer
 
 TOKEN = "a-token-that-nobody-guesses"
 RIGHT = [f"Bearer {TOKEN}".encode()]
@@ -204,8 +203,8 @@ class TestRates:
         assert self.ask(asked, 11, "10.0.0.1") == [403] * 10 + [429]
 
     def test_only_so_many_are_remembered(self, time, monkeypatch):
-        monkeypatch.setattr(buckets, "MOST_REMEMBERED", 3)
-        some = Buckets(1, 1, time)
+        monkeypatch.setattr(access, "MOST_REMEMBERED", 3)
+        some = RateLimiter(1, 1, time)
         assert [some.take(name) for name in "abc"] == [0, 0, 0]
         assert some.take("a") == 1
         assert some.take("d") == 0

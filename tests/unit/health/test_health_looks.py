@@ -9,15 +9,14 @@ from datetime import UTC, datetime
 import pytest
 
 from standfast.errors import StoreUnavailableError
-from standfast.health.looks import Looks
-from standfast.health.report import Seen
-from standfast.store.protocol import QueueAges
+from standfast.observe.health.status import CachedRead, StoreStatus
+from standfast.stores.values import QueueAges
 
-SEEN = Seen(ages=QueueAges(datetime.now(UTC)))
+SEEN = StoreStatus(ages=QueueAges(datetime.now(UTC)))
 
 
 def broken(problem):
-    return Seen(problem=problem)
+    return StoreStatus(problem=problem)
 
 
 class Store:
@@ -60,7 +59,7 @@ class Time:
 
 def test_a_second_is_one_look(store):
     time = Time()
-    looks = Looks(store, broken, clock=time)
+    looks = CachedRead(store, broken, clock=time)
     assert [looks.seen() for _ in range(50)] == [SEEN] * 50
     assert store.looks == 1
     time.now = 0.99
@@ -73,7 +72,7 @@ def test_a_second_is_one_look(store):
 
 def test_many_who_ask_at_once_share_one(store):
     store.may_answer.clear()
-    looks = Looks(store, broken, patience=30)
+    looks = CachedRead(store, broken, patience=30)
     found = []
     threads = [threading.Thread(target=lambda: found.append(looks.seen())) for _ in range(20)]
     for thread in threads:
@@ -89,7 +88,7 @@ def test_many_who_ask_at_once_share_one(store):
 def test_a_store_that_hangs_is_told_of_in_time_and_not_asked_again(store):
     store.may_answer.clear()
     time = Time()
-    looks = Looks(store, broken, patience=0.05, clock=time)
+    looks = CachedRead(store, broken, patience=0.05, clock=time)
     assert looks.seen().problem == "does not answer"
     time.now = 100.0
     assert [looks.seen().problem for _ in range(20)] == ["does not answer"] * 20
@@ -102,7 +101,7 @@ def test_a_store_that_hangs_is_told_of_in_time_and_not_asked_again(store):
 
 async def test_waiting_on_an_event_loop_takes_no_thread_of_it(store):
     store.may_answer.clear()
-    looks = Looks(store, broken, patience=0.05)
+    looks = CachedRead(store, broken, patience=0.05)
     before = threading.active_count()
     hung = await asyncio.gather(*(looks.aseen() for _ in range(50)))
     assert {seen.problem for seen in hung} == {"does not answer"}
@@ -115,7 +114,7 @@ async def test_waiting_on_an_event_loop_takes_no_thread_of_it(store):
 async def test_those_who_come_while_it_hangs_leave_nothing_behind(store):
     store.may_answer.clear()
     time = Time()
-    looks = Looks(store, broken, clock=time)
+    looks = CachedRead(store, broken, clock=time)
     first = asyncio.ensure_future(looks.aseen())
     await asyncio.sleep(0)
     time.now = 100.0
@@ -130,7 +129,7 @@ async def test_those_who_come_while_it_hangs_leave_nothing_behind(store):
 
 def test_a_look_that_cannot_begin_is_told_of_and_tried_again(store):
     time = Time()
-    looks = Looks(store, broken, clock=time)
+    looks = CachedRead(store, broken, clock=time)
     usual = threading.stack_size(2**46)  # more than there is for any thread
     try:
         assert looks.seen().problem == "cannot be used"
@@ -142,7 +141,7 @@ def test_a_look_that_cannot_begin_is_told_of_and_tried_again(store):
 
 async def test_one_who_goes_away_does_not_end_the_look_of_others(store):
     store.may_answer.clear()
-    looks = Looks(store, broken, patience=30)
+    looks = CachedRead(store, broken, patience=30)
     first, second = (asyncio.ensure_future(looks.aseen()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -154,7 +153,7 @@ async def test_one_who_goes_away_does_not_end_the_look_of_others(store):
 
 def test_what_is_wrong_is_in_the_log_once_and_not_in_the_answer(store, caplog):
     time = Time()
-    looks = Looks(store, broken, clock=time)
+    looks = CachedRead(store, broken, clock=time)
     with caplog.at_level(logging.INFO):
         for error in (StoreUnavailableError("db.internal is away"), ValueError("password=hunter2"), None):
             store.error = error

@@ -9,7 +9,7 @@ import pytest
 from ping_hosts import ping_host
 from servers.tls import Authority
 from standfast.errors import ConfigurationError
-from standfast.health.ping import Target, ping
+from standfast.hosts.keepalive import Target, ping
 
 TOKEN = "a-token-that-nobody-guesses"
 

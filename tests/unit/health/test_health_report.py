@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from standfast import Window
-from standfast.health.report import Seen, judge
-from standfast.schedule.closing import About, declare_hours
-from standfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
+from standfast.observe.health.status import StoreStatus, assess
+from standfast.schedules.closed_hours import About, declare_hours
+from standfast.stores.values import QueueAge, QueueAges, Worker, WorkerInfo
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -17,11 +17,11 @@ def worker(age, *, condemned=False):
 
 
 def seen(*workers, queues=(), windows=()):
-    return Seen(0.002, workers, QueueAges(NOW, tuple(queues)), windows)
+    return StoreStatus(0.002, workers, QueueAges(NOW, tuple(queues)), windows)
 
 
 def test_one_live_worker_will_do():
-    report = judge(seen(worker(99), worker(3), worker(2, condemned=True)))
+    report = assess(seen(worker(99), worker(3), worker(2, condemned=True)))
     assert (report.ok, report.workers, report.last_beat) == (True, 1, 2 * SECOND)
     assert [(check.name, check.ok, check.says) for check in report.checks] == [
         ("store", True, "answered within 2 ms"),
@@ -30,19 +30,19 @@ def test_one_live_worker_will_do():
 
 
 def test_without_a_live_worker_it_is_not_ready():
-    report = judge(seen(worker(99)))
+    report = assess(seen(worker(99)))
     assert (report.ok, report.workers, report.last_beat) == (False, 0, 99 * SECOND)
-    assert judge(seen()).fields()["last_beat"] is None
+    assert assess(seen()).fields()["last_beat"] is None
 
 
 def test_in_a_host_only_its_own_worker_counts():
-    assert judge(seen(worker(1)), warm=False).ok is False
-    assert judge(seen(), warm=True).ok is True
-    assert judge(Seen(problem="does not answer"), warm=True).ok is False
+    assert assess(seen(worker(1)), warm=False).ok is False
+    assert assess(seen(), warm=True).ok is True
+    assert assess(StoreStatus(problem="does not answer"), warm=True).ok is False
 
 
 def test_a_store_that_does_not_answer_leaves_the_rest_unknown():
-    fields = judge(Seen(problem="does not answer")).fields()
+    fields = assess(StoreStatus(problem="does not answer")).fields()
     assert fields["status"] == "failing"
     assert fields["checks"] == [
         {"check": "store", "ok": False, "warns": False, "says": "the store does not answer"}
@@ -58,7 +58,7 @@ def test_the_lag_is_of_queues_that_nobody_holds_up():
         QueueAge("nightly", NOW - 3600 * SECOND),
         QueueAge("paused", NOW - 7200 * SECOND, NOW),
     ]
-    fields = judge(seen(worker(1), queues=ages, windows=[closed])).fields()
+    fields = assess(seen(worker(1), queues=ages, windows=[closed])).fields()
     assert fields["lag"] == 12.5
     assert fields["queues"] == {
         "mail": {"age": 12.5, "held_up": None},
@@ -66,4 +66,4 @@ def test_the_lag_is_of_queues_that_nobody_holds_up():
         "nightly": {"age": 3600.0, "held_up": "closed"},
         "paused": {"age": 7200.0, "held_up": "paused"},
     }
-    assert judge(seen(worker(1))).fields()["lag"] == 0.0
+    assert assess(seen(worker(1))).fields()["lag"] == 0.0

@@ -9,8 +9,10 @@ import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError
-from standfast.health import LOOPBACK, Health, server
-from standfast.health.server import HealthServer, is_of_this_machine
+from standfast.observe.health import http_server
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health
+from standfast.observe.health.http_server import HealthServer, is_of_this_machine
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -136,7 +138,7 @@ def test_a_body_is_not_read_and_does_not_lose_the_answer(serve):
 
 def test_a_slow_client_is_cut_off(serve, monkeypatch):
     """It may send a byte now and again, and has a bounded time all the same."""
-    monkeypatch.setattr(server, "LONGEST_CONNECTION", 0.1)
+    monkeypatch.setattr(http_server, "LONGEST_CONNECTION", 0.1)
     made = serve()
     with socket.create_connection(made.server_address[:2], timeout=10) as slow:
 
@@ -150,7 +152,7 @@ def test_a_slow_client_is_cut_off(serve, monkeypatch):
 
 
 def test_only_so_many_at_a_time(serve, monkeypatch):
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 2)
     made = serve()
     idle = [connect(made) for _ in range(2)]
     assert status(raw(made, b"GET /livez HTTP/1.1\r\n\r\n")) == 200
@@ -162,7 +164,7 @@ def test_only_so_many_at_a_time(serve, monkeypatch):
 
 
 def test_who_holds_on_to_many_connections_ends_their_own(serve, monkeypatch):
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 4)
     made = serve()
     other = connect(made, "127.0.0.2")
     many = [connect(made) for _ in range(20)]

@@ -2,8 +2,7 @@
 
 import threading
 
-from standfast.health.keepalive import MOST_KEPT, Change, KeepAlive, Kept
-from standfast.health.ping import Pinged, Target
+from standfast.hosts.keepalive import MOST_KEPT, Change, KeepAlive, Kept, Pinged, Target
 
 HOST = Target.of("http://shop.example/")
 GOOD = Pinged(ok=True, says="200 OK")

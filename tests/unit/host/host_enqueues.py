@@ -6,7 +6,7 @@ import sys
 
 from host_jobs import app, whoami
 
-from standfast.host import Host
+from standfast.hosts.host import Host
 
 
 def answer(**what: object) -> None:

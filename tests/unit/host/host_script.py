@@ -10,8 +10,9 @@ import time
 
 from host_jobs import app
 
-from standfast import Life, lastthreads
-from standfast.host import Host
+from standfast import Life
+from standfast.hosts import exit_threads
+from standfast.hosts.host import Host
 
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
 
@@ -77,7 +78,7 @@ def main() -> None:
             case ["exec"]:
                 os.execv(sys.executable, [sys.executable, "-c", "input()"])
             case ["spare"]:
-                lastthreads.REFUSED = sys.version_info < (3, 13)  # later ones start threads in another way
+                exit_threads.REFUSED = sys.version_info < (3, 13)  # later ones start threads in another way
             case ["end", "without", "threads"]:
                 app.background(fail_when_told)
                 begun.wait()

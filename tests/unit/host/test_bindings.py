@@ -11,10 +11,11 @@ import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError
-from standfast.host import Host, HostState, asgi, binding, wsgi
-from standfast.host import host as host_module
-from standfast.host.binding import start_if_serving
-from standfast.host.serving import Decision, Scene, Verdict
+from standfast.hosts import asgi, binding, wsgi
+from standfast.hosts import host as host_module
+from standfast.hosts.binding import start_if_serving
+from standfast.hosts.detection import Decision, Scene, Verdict
+from standfast.hosts.host import Host, HostState
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import sys
 import pytest
 from stand_in import adopted_child
 
-from standfast.core.crash import DeathKind
-from standfast.host.adopted import end_of, told_by
+from standfast.hosts.beater import end_of, told_by
+from standfast.model.crash import DeathKind
 from standfast.supervisor.child import Exit, Phase
 
 pytestmark = pytest.mark.virtual_time

@@ -11,8 +11,9 @@ from hosting import eventually
 
 from standfast import Standfast
 from standfast.events import HostStopping, StopStage
-from standfast.host import Host, HostState, targets
-from standfast.host import host as host_module
+from standfast.hosts import host as host_module
+from standfast.hosts import host as targets
+from standfast.hosts.host import Host, HostState
 
 pytestmark = pytest.mark.timeout(120)
 

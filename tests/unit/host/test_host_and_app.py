@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from standfast import Life, Standfast
-from standfast.core.record import Kind
 from standfast.errors import BackgroundClosedError
-from standfast.host import Host, HostState, asgi
+from standfast.hosts import asgi
+from standfast.hosts.host import Host, HostState
+from standfast.model.records import Kind
 
 PATIENCE = 60.0
 

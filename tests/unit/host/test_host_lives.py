@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from hosting import HERE, eventually, is_gone
 
-from standfast.catalogue.book import read_catalogue
-from standfast.core.record import Kind
-from standfast.core.states import State
+from standfast.model.records import Kind
+from standfast.model.states import State
+from standfast.observe.catalogue import read_catalogue
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -213,7 +213,7 @@ def test_at_its_end_a_process_gets_no_worker(hosted):
     lines = (
         "import atexit, threading",
         "from host_jobs import app",
-        "from standfast.host import Host",
+        "from standfast.hosts import Host",
         "host = Host(app)",
         "def late(begin, *args):",
         "    try:",

@@ -6,12 +6,11 @@ import signal
 import pytest
 from hosting import eventually
 
-from standfast.core.states import State
 from standfast.errors import ConfigurationError
-from standfast.host import Host
-from standfast.metrics.folding import counts_in
-from standfast.metrics.places import CALLS, ENQUEUED, EVENTS, JOBS, OUTCOMES
-from standfast.metrics.shared import SharedFolder
+from standfast.hosts.host import Host
+from standfast.model.states import State
+from standfast.observe.metrics.cells import CALLS, ENQUEUED, EVENTS, JOBS, OUTCOMES
+from standfast.observe.metrics.shared import SharedFolder, counts_in
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -7,9 +7,8 @@ import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError
-from standfast.host import Host, HostState
-from standfast.host.permitted import refuse_greenlets
-from standfast.host.targets import find_target
+from standfast.hosts.detection import refuse_greenlets
+from standfast.hosts.host import Host, HostState, find_target
 
 
 def module(name, file, **contents):

@@ -9,7 +9,7 @@ from hosting import eventually
 from standfast import Standfast
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.events import HostReady, HostStopped, HostStopping, StopStage
-from standfast.host import Host, HostState
+from standfast.hosts.host import Host, HostState
 from standfast.worker.worker import Worker
 
 NOBODY_THERE = "postgresql://nobody@127.0.0.1:1/none"

@@ -7,15 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from stand_in import Line
 
-from standfast.clock import SystemClock
-from standfast.codec import NO_SECRETS
-from standfast.core.job import Claim, ClaimRef
-from standfast.durable.here import attempt_here
+from standfast.durable.lockkeeper import Holding
+from standfast.durable.runtime import current_attempt
 from standfast.events import Events, JobCompleted, StoreAway, StoreBack
-from standfast.host.life import AttemptLocks
-from standfast.host.presence import Presence
-from standfast.locks.holding import Holding
-from standfast.watch.records import tell_in_records
+from standfast.hosts.embedded import AttemptLocks, ProcessHooks
+from standfast.model.clock import SystemClock
+from standfast.model.job import Claim, ClaimRef
+from standfast.model.secrets import NO_SECRETS
+from standfast.observe.logs.attach import log_events_as_records
 from standfast.worker.messages import Holds
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -49,7 +48,7 @@ def former(monkeypatch):
 
 @pytest.fixture
 def presence(former):  # noqa: ARG001 - it is around that hook
-    presence = Presence()
+    presence = ProcessHooks()
     presence.begin()
     yield presence
     presence.end()
@@ -69,11 +68,11 @@ def test_only_threads_of_handlers_are_heard(presence, former):
     fail_in_thread("before any life")
     presence.strays = Heard()
     fail_in_thread("the host's")
-    token = attempt_here.set(Attempt())
+    token = current_attempt.set(Attempt())
     try:
         fail_in_thread("a handler's")
     finally:
-        attempt_here.reset(token)
+        current_attempt.reset(token)
     assert presence.strays == [("a handler's", "pack")]
     assert former == ["before any life", "the host's", "a handler's"]
 
@@ -87,15 +86,15 @@ def test_the_log_of_an_attempt_is_kept_without_a_handler_on_the_root(former):  #
         threading.Thread.start,
     )
     handlers = root.handlers[:]
-    presence = Presence()
+    presence = ProcessHooks()
     presence.begin()
     assert root.handlers == handlers
     attempt = Attempt()
-    token = attempt_here.set(attempt)
+    token = current_attempt.set(attempt)
     try:
         logging.getLogger("shop").warning("packed %d", 3)
     finally:
-        attempt_here.reset(token)
+        current_attempt.reset(token)
     logging.getLogger("shop").warning("of a request")
     assert attempt.log.text.endswith("WARNING shop: packed 3")
     presence.end()
@@ -108,7 +107,7 @@ def test_events_are_records_of_the_hosts_own_log(caplog):
     """Each at its level; those that others tell better are left out."""
     events = Events()
     with caplog.at_level(logging.INFO):
-        tell_in_records(events, SystemClock(), but=[StoreBack])
+        log_events_as_records(events, SystemClock(), but=[StoreBack])
         events.emit(StoreAway("no route"))
         events.emit(StoreBack(1.0))
     assert [(record.name, record.levelname) for record in caplog.records] == [("standfast.events", "WARNING")]
@@ -119,7 +118,7 @@ def test_how_to_see_more_is_said_as_the_host_would_do_it(caplog):
     """There is no command line to add an option to."""
     events = Events()
     with caplog.at_level(logging.INFO):
-        tell_in_records(events, SystemClock())
+        log_events_as_records(events, SystemClock())
         events.emit(JobCompleted("01a1e37f-cbb8-750c-8094-080db6ae4513", "pack", "default", 1, 5, timedelta(0)))
     assert "the level DEBUG shows each" in caplog.text
     assert "-v" not in caplog.text
@@ -132,9 +131,9 @@ async def test_only_locks_of_handlers_are_kept_by_the_beater(tmp_path):
     holding = Holding("nightly", "h", 0, ttl=30.0, asked_at=0.0, clock=SystemClock())
     assert locks.keep(holding) is None
     assert line.said == []
-    token = attempt_here.set(Attempt())
+    token = current_attempt.set(Attempt())
     try:
         assert locks.keep(holding) is not None
     finally:
-        attempt_here.reset(token)
+        current_attempt.reset(token)
     assert [type(word) for word in line.said] == [Holds]

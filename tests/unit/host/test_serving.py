@@ -3,7 +3,7 @@
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.host.serving import Scene, Verdict, decide, decide_for_server, scene_here
+from standfast.hosts.detection import Scene, Verdict, decide, decide_for_server, scene_here
 
 SERVES, AFTER_FORK, NOT, UNKNOWN = Verdict.SERVES, Verdict.AFTER_FORK, Verdict.NOT, Verdict.UNKNOWN
 
@@ -81,8 +81,8 @@ TABLE = [
     ("pytest", scene(argv=("/venv/bin/pytest",)), NOT),
     ("python -m pytest", scene(main="pytest.__main__"), NOT),
     ("a test", scene(SPAWNED, environ={"PYTEST_CURRENT_TEST": "test_it"}), NOT),
-    ("a child of standfast worker", scene(main="standfast.child.__main__"), NOT),
-    ("a cell", scene(main="standfast.child.cell"), NOT),
+    ("a child of standfast worker", scene(main="standfast.hosts.child"), NOT),
+    ("a cell", scene(main="standfast.hosts.subprocess"), NOT),
     ("standfast doctor", scene(argv=("/venv/bin/standfast", "doctor")), NOT),
     ("a script", scene(argv=("serve.py",)), UNKNOWN),
     ("a script, switched on", scene(environ={"STANDFAST_HOST": "on"}), SERVES),

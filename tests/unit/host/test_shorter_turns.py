@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from standfast import Standfast
-from standfast.host import Host
-from standfast.host.turns import ShorterTurns
+from standfast.hosts.host import Host, SwitchInterval
 
 PYTHONS_OWN = 0.005
 SHORT = pytest.approx(0.0005)
@@ -49,7 +48,7 @@ def test_they_can_be_declined(app):
 
 def test_what_somebody_else_has_set_stays():
     """Shorter ones when it begins, and any that were set meanwhile."""
-    turns = ShorterTurns()
+    turns = SwitchInterval()
     sys.setswitchinterval(0.0001)
     turns.begin(0.0005)
     assert sys.getswitchinterval() == pytest.approx(0.0001)

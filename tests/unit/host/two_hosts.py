@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from standfast import Context, Standfast
-from standfast.host import Host
+from standfast.hosts.host import Host
 
 both = threading.Barrier(2)
 begun = threading.Semaphore(0)

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from simulator.loop import VirtualLoop
 from simulator.world import VirtualClock
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from standfast.errors import StoreUnavailableError
 from standfast.events import Events
-from standfast.ids import new_job_id
-from standfast.incidents.book import list_incidents, read_evidence
-from standfast.incidents.desk import Desk
+from standfast.model.ids import new_job_id
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.observe.incidents import list_incidents, read_evidence
 from standfast.settings import Settings
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.incidents.recorder import IncidentRecorder
 from standfast.worker.storecalls import StoreCalls
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -76,7 +76,7 @@ class Office:
         self.clock = VirtualClock()
         self.backend = Shaky(self.clock)
         self.calls = StoreCalls(self.backend, self.clock, Events(), Random(1), 5.0)
-        self.desk = Desk(self.clock, Settings(**settings))
+        self.desk = IncidentRecorder(self.clock, Settings(**settings))
         self.running = None
 
     def open(self):
@@ -90,10 +90,10 @@ class Office:
         return self.desk.report(incident or an_incident(**different), evidence)
 
     def kept(self):
-        return run_errand(self.backend.run, list_incidents(self.backend.verbs))
+        return run_procedure(self.backend.run, list_incidents(self.backend.verbs))
 
     def evidence(self, incident_id):
-        return run_errand(self.backend.run, read_evidence(self.backend.verbs, incident_id)).parts
+        return run_procedure(self.backend.run, read_evidence(self.backend.verbs, incident_id)).parts
 
 
 def play(story, **settings):

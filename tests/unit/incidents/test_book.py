@@ -6,9 +6,10 @@ import pytest
 from reporting import NOON, STACKS, an_incident
 
 from empty_stores import STORES
-from standfast.core.incident import Evidence
-from standfast.core.record import Change, Kind
-from standfast.incidents.book import (
+from standfast.model.incidents import Evidence
+from standfast.model.records import Change, Kind
+from standfast.observe.incidents import (
+    Retention,
     changes_of,
     forget_incidents,
     forget_outdated,
@@ -16,9 +17,8 @@ from standfast.incidents.book import (
     read_evidence,
     write_incident,
 )
-from standfast.incidents.keeping import Keeping
 from standfast.settings import Settings
-from standfast.store.errand import run_errand
+from standfast.stores.verb import run_procedure
 from standfast.testing.clock import FakeClock
 
 
@@ -32,7 +32,7 @@ def backend(request, tmp_path):
 @pytest.fixture
 def ask(backend):
     """Run an errand of the book."""
-    return lambda errand, *given: run_errand(backend.run, errand(backend.verbs, *given))
+    return lambda errand, *given: run_procedure(backend.run, errand(backend.verbs, *given))
 
 
 def at(minutes):
@@ -88,7 +88,7 @@ def test_what_is_outdated_is_forgotten(ask, backend):
     made = [an_incident(**at(number)) for number in range(60)]
     for incident in made:
         ask(write_incident, incident, STACKS)
-    keeping = Keeping.of(Settings(keep_incidents=10, keep_incidents_for=5 * 60))
+    keeping = Retention.of(Settings(keep_incidents=10, keep_incidents_for=5 * 60))
     assert ask(forget_outdated, keeping, NOON + timedelta(minutes=60)) == 55
     assert ask(list_incidents) == tuple(reversed(made[55:]))
     assert len(backend.run(backend.verbs.records(Kind.EVIDENCE))) == 5
@@ -119,7 +119,7 @@ def test_one_that_grows_while_it_is_forgotten(ask, backend, errand, left):
             ask(write_incident, an_incident(id=incident.id, count=2))
         return backend.run(verb)
 
-    old = (Keeping.of(Settings(keep_incidents_for=60)), NOON + timedelta(hours=1))
-    run_errand(run, errand(backend.verbs, *(old if errand is forget_outdated else ([incident.id],))))
+    old = (Retention.of(Settings(keep_incidents_for=60)), NOON + timedelta(hours=1))
+    run_procedure(run, errand(backend.verbs, *(old if errand is forget_outdated else ([incident.id],))))
     assert len(ask(list_incidents)) == left
     assert len(ask(read_evidence, incident.id).parts) == left * len(STACKS.parts)

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from reporting import NOON, STACKS, Office, a_job, an_incident, play
 
-from standfast.codec import MASK
-from standfast.core.incident import Evidence, Trouble
-from standfast.core.job import NewJob
-from standfast.incidents import desk as desk_module
-from standfast.incidents.book import forget_incidents
-from standfast.incidents.folding import MOST_JOBS, MOST_REMEMBERED, MOST_WAITING, SAME_WITHIN
-from standfast.store.errand import run_errand
+from standfast.model.incidents import Evidence, Trouble
+from standfast.model.job import NewJob
+from standfast.model.secrets import MASK
+from standfast.observe.incidents import forget_incidents
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.incidents import recorder as desk_module
+from standfast.supervisor.incidents.recorder import MOST_JOBS, MOST_REMEMBERED, MOST_WAITING, SAME_WITHIN
 
 
 def test_an_incident_is_in_the_store_at_once_with_its_evidence():
@@ -190,7 +190,7 @@ def test_one_that_a_person_forgot_stays_forgotten_and_the_next_is_a_new_one():
     async def story(office):
         first = office.report()
         await asyncio.sleep(6)
-        run_errand(office.backend.run, forget_incidents(office.backend.verbs, [first]))
+        run_procedure(office.backend.run, forget_incidents(office.backend.verbs, [first]))
         office.report()
         await asyncio.sleep(6)
         assert office.kept() == ()

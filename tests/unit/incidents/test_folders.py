@@ -16,18 +16,17 @@ from random import Random
 import pytest
 from reporting import STACKS, Shaky, a_job, an_incident
 
-from standfast.clock import SystemClock
-from standfast.codec import NO_SECRETS
-from standfast.core.incident import Evidence
-from standfast.core.job import NewJob
-from standfast.core.record import Kind
 from standfast.events import Events
-from standfast.incidents import folders as folders_module
-from standfast.incidents.desk import Desk
-from standfast.incidents.filing import Filing
-from standfast.incidents.folders import Folders, usual_place
-from standfast.incidents.keeping import Keeping
+from standfast.model.clock import SystemClock
+from standfast.model.incidents import Evidence
+from standfast.model.job import NewJob
+from standfast.model.records import Kind
+from standfast.model.secrets import NO_SECRETS
+from standfast.observe.incidents import Retention
 from standfast.settings import Settings
+from standfast.supervisor.incidents import folders as folders_module
+from standfast.supervisor.incidents.folders import Folders, FolderWriter, usual_place
+from standfast.supervisor.incidents.recorder import IncidentRecorder
 from standfast.testing.clock import FakeClock
 from standfast.worker.storecalls import StoreCalls
 
@@ -40,14 +39,14 @@ def no_place_of_the_user(tmp_path, monkeypatch):
 
     What an earlier test has filed is written first: its thread would find the place of this test.
     """
-    for filing in [kept for kept in gc.get_objects() if issubclass(type(kept), Filing)]:
+    for filing in [kept for kept in gc.get_objects() if issubclass(type(kept), FolderWriter)]:
         filing.close(SECONDS)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(folders_module.tempfile, "tempdir", str(tmp_path))
 
 
 def keeping(**settings):
-    return Keeping.of(Settings(**settings))
+    return Retention.of(Settings(**settings))
 
 
 def mode_of(path):
@@ -76,7 +75,7 @@ def test_a_folder_is_readable_by_its_owner_only_whatever_the_umask(tmp_path):
 def test_no_name_leads_out_of_the_folder(tmp_path):
     """Names of parts come from processes that run anything."""
     evidence = Evidence({"../../out": "1", "/etc/passwd": "2", "..": "3", "a/b": "4", "a_b": "5", "": "6"})
-    filing = Filing(keeping(), SystemClock())
+    filing = FolderWriter(keeping(), SystemClock())
     filed = filing.file(an_incident(id="../up"), evidence, NO_SECRETS)
     filed.over.result(SECONDS)
     made = tmp_path / "state/standfast/incidents/up"
@@ -127,7 +126,7 @@ def test_old_folders_go_by_count_age_and_size(tmp_path, settings, left):
 def test_a_place_that_cannot_be_written_to_is_replaced_and_told_once(tmp_path, caplog):
     """The folders go to a private temporary place."""
     (tmp_path / "taken").write_text("a file")
-    filing = Filing(keeping(incidents_dir=str(tmp_path / "taken")), SystemClock())
+    filing = FolderWriter(keeping(incidents_dir=str(tmp_path / "taken")), SystemClock())
     for number in range(3):
         filing.file(an_incident(id=f"i{number}"), STACKS, NO_SECRETS).over.result(SECONDS)
     made = tmp_path / f"standfast-{os.getuid()}"
@@ -142,7 +141,7 @@ def test_a_temporary_place_of_somebody_else_is_not_used(tmp_path, caplog):
     """Whoever may read it, or made it, could read what is written there."""
     (tmp_path / "taken").write_text("a file")
     (tmp_path / f"standfast-{os.getuid()}").mkdir(mode=0o755)
-    filing = Filing(keeping(incidents_dir=str(tmp_path / "taken")), SystemClock())
+    filing = FolderWriter(keeping(incidents_dir=str(tmp_path / "taken")), SystemClock())
     filed = [filing.file(an_incident(id=f"i{n}"), STACKS, NO_SECRETS) for n in range(3)]
     filed[-1].over.result(SECONDS)
     filing.close(SECONDS)
@@ -164,7 +163,7 @@ def test_a_full_disk_is_told_once_and_leaves_nothing_behind(tmp_path, caplog, mo
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folders_module, "_write_file", write)
-    filing = Filing(keeping(), SystemClock())
+    filing = FolderWriter(keeping(), SystemClock())
     for number in range(3):
         assert filing.file(an_incident(id=f"i{number}"), STACKS, NO_SECRETS).over.result(SECONDS) is None
     filing.close(SECONDS)
@@ -184,7 +183,7 @@ def test_a_disk_that_hangs_delays_neither_the_supervisor_nor_the_store(monkeypat
 
     async def story():
         clock = SystemClock()
-        desk = Desk(clock, Settings(), filing=Filing(keeping(), clock))
+        desk = IncidentRecorder(clock, Settings(), filing=FolderWriter(keeping(), clock))
         desk._filing._wishes.maxsize = 5
         backend = Shaky(clock)
         calls = StoreCalls(backend, clock, Events(), Random(1), 5.0)
@@ -209,7 +208,7 @@ def test_a_folder_is_there_before_the_store_and_without_one(tmp_path):
 
     async def story():
         clock = SystemClock()
-        desk = Desk(clock, Settings(), filing=Filing(keeping(), clock))
+        desk = IncidentRecorder(clock, Settings(), filing=FolderWriter(keeping(), clock))
         first = desk.report(an_incident(), STACKS)
         desk.report(an_incident(), STACKS)
         desk.close(SECONDS)
@@ -226,7 +225,7 @@ def test_the_settings_of_the_app_count_as_soon_as_they_are_known(tmp_path):
 
     async def story():
         clock = SystemClock()
-        desk = Desk(clock, Settings(), filing=Filing(keeping(), clock))
+        desk = IncidentRecorder(clock, Settings(), filing=FolderWriter(keeping(), clock))
         before = desk.report(an_incident(fingerprint="a"), STACKS)
         desk.close(SECONDS)
         desk.learn(Settings(incidents_dir=str(tmp_path / "own")))
@@ -248,7 +247,7 @@ def test_the_secrets_of_the_jobs_are_taken_out_of_the_folder_as_soon_as_the_stor
         backend = Shaky(clock)
         payload = json.dumps({"v": 1, "args": {}, "secret": {"login": {"pw": [secret]}}}).encode()
         backend.run(backend.verbs.enqueue([NewJob("job-1", "pay", payload=payload)]))
-        desk = Desk(clock, Settings(keep_incidents_for=None), filing=Filing(keeping(), clock))
+        desk = IncidentRecorder(clock, Settings(keep_incidents_for=None), filing=FolderWriter(keeping(), clock))
         running = asyncio.create_task(desk.run(StoreCalls(backend, clock, Events(), Random(1), 5.0)))
         texts = {"stacks": f"login = {secret!r}", "log": b64encode(secret.encode()).decode(), "exit": "status 9"}
         desk.report(an_incident(summary=f"of {secret}", jobs=(a_job(1), a_job(2))), Evidence(texts))

@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from standfast.codec import MASK
-from standfast.codec.redaction import (
+from standfast.model.redaction import (
     LONGEST_VALUE,
     is_secret_name,
     looks_random,
@@ -18,6 +17,7 @@ from standfast.codec.redaction import (
     redact_values,
     scrub_of,
 )
+from standfast.model.secrets import MASK
 
 SECRET = "hunter2-Ünï/+'q"
 

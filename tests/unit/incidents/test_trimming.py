@@ -2,9 +2,16 @@
 
 import pytest
 
-from standfast.codec.redaction import scrub_of
-from standfast.core.incident import Evidence
-from standfast.incidents.trimming import LARGEST, LONGEST_PART, MOST_PARTS, bounded, cut_middle, fit_evidence
+from standfast.model.incidents import Evidence
+from standfast.model.redaction import scrub_of
+from standfast.supervisor.incidents.folders import (
+    LARGEST,
+    LONGEST_PART,
+    MOST_PARTS,
+    bounded,
+    cut_middle,
+    fit_evidence,
+)
 
 A_WORD = 200
 """Bytes that the word about what was left out may add."""

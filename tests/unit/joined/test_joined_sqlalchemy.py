@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from connections import PROVE, cancelled_at
 from standfast import ConfigurationError
-from standfast.store.sqlite.joined import ROLLED_BACK
+from standfast.stores.sqlite.transactions import ROLLED_BACK
 
 
 def test_a_connection_of_sqlalchemy(shop, path):

@@ -8,7 +8,7 @@ from joining import jobs, make_app, orders, pack
 
 from connections import at_line
 from standfast.errors import KeyTakenError, StoreError
-from standfast.store.sqlite.joined import ROLLED_BACK
+from standfast.stores.sqlite.transactions import ROLLED_BACK
 
 
 @pytest.mark.parametrize("level", ["", "DEFERRED", "IMMEDIATE", "EXCLUSIVE"])

@@ -9,8 +9,8 @@ from joining import alchemy, apack, jobs, make_app, orders, pack, run
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from standfast.errors import SchemaError, StoreUnavailableError
-from standfast.store.sqlite import bell
-from standfast.store.sqlite.sql_files import load_statements
+from standfast.stores.sqlite import notify
+from standfast.stores.sqlite.statements import load_statements
 
 
 def test_a_transaction_that_has_read_before_another_wrote_is_told_to_begin_immediate(shop, own, other):
@@ -133,7 +133,7 @@ def test_tables_of_another_release(shop, own):
 
 def test_a_worker_hears_of_a_commit_that_nobody_rings_for(shop, own, monkeypatch):
     """The enqueue announces it; without that, the next look would come in an hour."""
-    monkeypatch.setattr(bell, "LOOK_EVERY", 3600.0)
+    monkeypatch.setattr(notify, "LOOK_EVERY", 3600.0)
 
     async def wait():
         listener = shop.backend.bell.listen()

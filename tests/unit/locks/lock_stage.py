@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from standfast.locks.errands import look_at_all
+from standfast.durable.lockstate import look_at_all
 
 SHORT = 0.6
 """A ttl after whose third something happens soon."""

@@ -12,9 +12,9 @@ import pytest
 from lock_stage import SHORT, holders, wait_for
 
 from standfast import Standfast, StoreUnavailableError
+from standfast.durable.lockkeeper import Holding
+from standfast.durable.lockstate import free
 from standfast.errors import LockLostError, LockStateError
-from standfast.locks.errands import free
-from standfast.locks.holding import Holding
 from standfast.testing.clock import FakeClock
 
 

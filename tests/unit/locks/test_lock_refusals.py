@@ -3,8 +3,8 @@
 import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailableError
+from standfast.durable.lockstate import MOST_PLACES
 from standfast.errors import LockStateError
-from standfast.locks.problems import MOST_PLACES
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 0.01, 10**9, float("nan"), float("inf"), "30", None, True])

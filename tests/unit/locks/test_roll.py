@@ -5,39 +5,39 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from standfast.core.record import Kind, Record
-from standfast.locks.roll import (
+from standfast.durable.lockstate import (
     LONGEST_LINE,
     PASSED_KEPT,
     PLACE_KEPT,
     PRECEDENCE,
-    Bid,
-    Roll,
+    LockRequest,
+    LockState,
     freed,
     granted,
     in_line,
     next_token,
-    read_roll,
+    read_lock_state,
     renewed,
     without,
 )
+from standfast.model.records import Kind, Record
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 TTL = timedelta(seconds=30)
 
 
-def bid(name: str, places: int = 1) -> Bid:
-    return Bid(name, TTL, places)
+def bid(name: str, places: int = 1) -> LockRequest:
+    return LockRequest(name, TTL, places)
 
 
-def given(roll: Roll, name: str, places: int = 1, now: datetime = NOW) -> Roll:
+def given(roll: LockState, name: str, places: int = 1, now: datetime = NOW) -> LockState:
     fresh = granted(roll, bid(name, places), now)
     assert fresh is not None
     return fresh
 
 
-def waiting(*names: str, roll: Roll | None = None) -> Roll:
-    roll = roll or given(Roll(), "holder")
+def waiting(*names: str, roll: LockState | None = None) -> LockState:
+    roll = roll or given(LockState(), "holder")
     for name in names:
         fresh = in_line(roll, bid(name), NOW)
         assert fresh is not None
@@ -45,18 +45,18 @@ def waiting(*names: str, roll: Roll | None = None) -> Roll:
     return roll
 
 
-def read_again(roll: Roll, now: datetime) -> Roll:
-    return read_roll(Record(Kind.LOCK, "a", 1, None, msgspec.json.encode(roll), "token"), now)
+def read_again(roll: LockState, now: datetime) -> LockState:
+    return read_lock_state(Record(Kind.LOCK, "a", 1, None, msgspec.json.encode(roll), "token"), now)
 
 
 def test_one_holds_a_lock_and_others_wait() -> None:
-    roll = given(Roll(), "one")
+    roll = given(LockState(), "one")
     assert granted(roll, bid("two"), NOW) is None
     assert granted(without(roll, "one", NOW), bid("two"), NOW) is not None
 
 
 def test_a_semaphore_has_so_many_places_and_no_more() -> None:
-    roll = Roll()
+    roll = LockState()
     for name in "abcde":
         roll = given(roll, name, 5)
     assert granted(roll, bid("f", 5), NOW) is None
@@ -65,26 +65,26 @@ def test_a_semaphore_has_so_many_places_and_no_more() -> None:
 
 
 def test_a_token_is_greater_than_any_before_it_even_if_the_clock_went_back() -> None:
-    first = given(Roll(), "one")
+    first = given(LockState(), "one")
     later = given(without(first, "one", NOW), "two", now=NOW - timedelta(days=2))
     assert later.last_token == first.last_token + 1
 
 
 def test_a_token_grows_with_the_time_where_the_store_lost_what_it_knew() -> None:
     """A promoted replica, or a backup, does not know of the last holders."""
-    first = given(Roll(), "one")
-    assert given(Roll(), "two", now=NOW + timedelta(microseconds=1)).last_token > first.last_token
+    first = given(LockState(), "one")
+    assert given(LockState(), "two", now=NOW + timedelta(microseconds=1)).last_token > first.last_token
 
 
 def test_a_renewal_keeps_the_token() -> None:
-    roll = given(Roll(), "one")
+    roll = given(LockState(), "one")
     again = given(roll, "one", now=NOW + TTL / 2)
     assert again.last_token == roll.last_token
     assert again.holders[0].until == NOW + TTL / 2 + TTL
 
 
 def test_a_holder_is_gone_when_its_time_is_over_and_cannot_be_renewed() -> None:
-    roll = given(Roll(), "one")
+    roll = given(LockState(), "one")
     assert read_again(roll, NOW + TTL - timedelta(microseconds=1)).holder("one") is not None
     over = read_again(roll, NOW + TTL)
     assert over.holder("one") is None
@@ -126,7 +126,7 @@ def test_who_did_not_come_soon_loses_its_place_unless_it_looks() -> None:
 
 
 def test_free_places_of_a_semaphore_are_for_as_many_of_the_line() -> None:
-    roll = Roll()
+    roll = LockState()
     for name in "abc":
         roll = given(roll, name, 3)
     roll = waiting("first", "second", "third", roll=roll)
@@ -161,14 +161,14 @@ def test_a_person_frees_it_and_the_line_stays() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"holders": 3}', b'{"holders":[{"id":1}]}', b"\xff", b"[]"])
 def test_what_cannot_be_read_is_held_by_nobody_and_tokens_still_grow(body: bytes) -> None:
-    roll = read_roll(Record(Kind.LOCK, "a", 1, None, body, "token"), NOW)
-    assert roll == Roll()
+    roll = read_lock_state(Record(Kind.LOCK, "a", 1, None, body, "token"), NOW)
+    assert roll == LockState()
     assert next_token(roll, NOW) > 10**15
 
 
 def test_nobody_holds_for_longer_than_anyone_is_granted() -> None:
     """The clock of the store was wrong by years when it was written, or somebody wrote nonsense."""
-    roll = given(Roll(), "one", now=NOW + timedelta(days=400))
+    roll = given(LockState(), "one", now=NOW + timedelta(days=400))
     assert read_again(roll, NOW).holders == ()
 
 

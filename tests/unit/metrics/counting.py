@@ -2,12 +2,11 @@
 
 from metered import ended, told
 
-from standfast.clock import SystemClock
-from standfast.core.job import Verdict
-from standfast.metrics.folding import counts_in
-from standfast.metrics.places import JOBS
-from standfast.metrics.shared import SharedFolder
-from standfast.metrics.tally import MeteredTally
+from standfast.model.clock import SystemClock
+from standfast.model.job import Verdict
+from standfast.observe.metrics.cells import JOBS
+from standfast.observe.metrics.meter import MeteredTally
+from standfast.observe.metrics.shared import SharedFolder, counts_in
 
 
 class Counter:

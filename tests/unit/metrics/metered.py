@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from standfast.core.job import Claim, ClaimRef, Ending
-from standfast.core.states import Move
-from standfast.metrics.exposition import written
-from standfast.metrics.totals import samples_of
+from standfast.model.job import Claim, ClaimRef, Ending
+from standfast.model.states import Move
+from standfast.observe.metrics.families import written
+from standfast.observe.metrics.totals import samples_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

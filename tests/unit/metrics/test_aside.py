@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from standfast import Standfast
-from standfast.metrics.aside import LONGEST_PAUSE, SHARE, Aside
-from standfast.metrics.scrape import StoreLook, page
+from standfast.observe.metrics.scrape import LONGEST_PAUSE, SHARE, BackgroundRead, StoreLook, page
 
 
 class Book:
@@ -18,7 +17,7 @@ class Book:
         self.takes = takes
         self.may_end = threading.Event()
         self.may_end.set()
-        self.aside = Aside(self.read, monotonic=lambda: self.now, **options)
+        self.aside = BackgroundRead(self.read, monotonic=lambda: self.now, **options)
 
     def read(self):
         assert self.may_end.wait(10)
@@ -80,7 +79,7 @@ def test_what_goes_wrong_is_raised_once_and_tried_again_and_nothing_old_is_told(
         return answer
 
     now = [0.0]
-    aside = Aside(read, every=1.0, monotonic=lambda: now[0])
+    aside = BackgroundRead(read, every=1.0, monotonic=lambda: now[0])
     assert aside.latest() == 3
     now[0] = 1.0
     with pytest.raises(ValueError, match="no"):

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from standfast.metrics.cells import LOOSE, NAMES, ROWS, Cells, Counted, read_cells
+from standfast.observe.metrics.cells import LOOSE, NAMES, ROWS, Cells, Counted, read_cells
 
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from standfast.metrics.cells import Cells
+from standfast.observe.metrics.cells import Cells
 
 cells = Cells(Path(sys.argv[1]))
 row = cells.add_row(("jobs", "mail", "send"))
@@ -41,7 +41,7 @@ def test_a_file_that_is_not_there_or_not_ours_says_nothing(tmp_path):
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from standfast.metrics.cells import Cells
+from standfast.observe.metrics.cells import Cells
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

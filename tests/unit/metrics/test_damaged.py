@@ -11,11 +11,10 @@ from counting import Counter, completed, files, lines
 
 from standfast import Standfast
 from standfast.errors import JobNotFoundError
-from standfast.host.metering import count_here
-from standfast.metrics.backend import MeteredBackend
-from standfast.metrics.cells import LOOSE, VERSION, WIDTH
-from standfast.metrics.folding import ENDED, fold, new_name
-from standfast.metrics.meter import Meter
+from standfast.hosts.metrics import count_here
+from standfast.observe.metrics.cells import LOOSE, VERSION, WIDTH
+from standfast.observe.metrics.meter import Meter, MeteredBackend
+from standfast.observe.metrics.shared import ENDED, fold, new_name
 
 NAMED = f"named.v{VERSION}.jsonl"
 DEEP = b"[" * 100_000

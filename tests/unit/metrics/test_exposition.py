@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from standfast.metrics.exposition import histogram, written
-from standfast.metrics.families import ATTEMPTS, CALL_SECONDS, FAMILIES, STORE_UP, Sample
-from standfast.metrics.places import CALL_ENDS
+from standfast.observe.metrics.cells import CALL_ENDS
+from standfast.observe.metrics.families import (
+    ATTEMPTS,
+    CALL_SECONDS,
+    FAMILIES,
+    STORE_UP,
+    Sample,
+    histogram,
+    written,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "howto" / "metrics.md").read_text()

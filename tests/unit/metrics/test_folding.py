@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from counting import Counter, completed, files
 
-from standfast.metrics import shared
-from standfast.metrics.folding import fold
-from standfast.metrics.shared import SharedFolder
+from standfast.observe.metrics import shared
+from standfast.observe.metrics.shared import SharedFolder, fold
 
 HERE = Path(__file__).parent
 
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from standfast.metrics.folding import fold
+from standfast.observe.metrics.shared import fold
 
 left = int(sys.argv[2])
 
@@ -69,7 +68,7 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from counting import Counter
-from standfast.metrics.folding import fold
+from standfast.observe.metrics.shared import fold
 
 folder, lives = Path(sys.argv[1]), int(sys.argv[2])
 for life in range(lives):

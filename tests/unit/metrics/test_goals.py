@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from standfast import Standfast
-from standfast.catalogue.book import publish
-from standfast.catalogue.publishing import Publisher, catalogue_of
-from standfast.core.objective import Objective
-from standfast.metrics.goals import EVERY, Goals, goal_samples
-from standfast.metrics.scrape import StoreLook, page
-from standfast.objectives.standing import Standing
+from standfast.admin.catalogue import Publisher, catalogue_of
+from standfast.model.alerts import Objective
+from standfast.observe.burn_rates import Standing
+from standfast.observe.catalogue import publish
+from standfast.observe.metrics.scrape import EVERY, Goals, StoreLook, goal_samples, page
 from standfast.settings import Loaded
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,20 +8,25 @@ import pytest
 from metered import ended, told
 
 from standfast import Standfast, events
-from standfast.clock import SystemClock
-from standfast.core.job import Failure, Verdict
-from standfast.core.states import Move
-from standfast.figures.buckets import bucket_of as fine_bucket_of
-from standfast.figures.counting import CROWDED, Tally
-from standfast.figures.named import Named
-from standfast.figures.rows import DEAD
-from standfast.metrics.backend import MeteredBackend
-from standfast.metrics.cells import WIDTH, read_cells
-from standfast.metrics.meter import Meter
-from standfast.metrics.places import BUCKETS, CALL_ENDS, JOB_ENDS, LAG, OUTCOME_OF, PAIRS, TOOK, bucket_of
-from standfast.metrics.tally import MeteredTally
-from standfast.metrics.totals import Totals
-from standfast.store.open import open_backend
+from standfast.model.clock import SystemClock
+from standfast.model.job import Failure, Verdict
+from standfast.model.states import Move
+from standfast.observe.figures.counts import CROWDED, DEAD, PAIRS, Named, Tally
+from standfast.observe.figures.histogram import bucket_of as fine_bucket_of
+from standfast.observe.metrics.cells import (
+    BUCKETS,
+    CALL_ENDS,
+    JOB_ENDS,
+    LAG,
+    OUTCOME_OF,
+    TOOK,
+    WIDTH,
+    bucket_of,
+    read_cells,
+)
+from standfast.observe.metrics.meter import Meter, MeteredBackend, MeteredTally
+from standfast.observe.metrics.totals import Totals
+from standfast.stores.url import open_backend
 from standfast.testing.clock import FakeClock
 
 OK, STALE = Verdict.ACCEPTED, Verdict.STALE

@@ -13,21 +13,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from standfast import Every, Standfast
-from standfast.core.job import Ending
-from standfast.core.states import Move, Reason
-from standfast.core.vitals import Vitals
 from standfast.errors import ConfigurationError, StoreUnavailableError
 from standfast.events import Events, MetricsServed
-from standfast.health import LOOPBACK, Health
-from standfast.health.answers import Request
-from standfast.metrics.scrape import StoreLook, page
+from standfast.model.job import Ending
+from standfast.model.states import Move, Reason
+from standfast.observe.health.access import LOOPBACK
+from standfast.observe.health.endpoints import Health, Request
+from standfast.observe.metrics.scrape import StoreLook, page
 from standfast.settings import Settings
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.open import open_backend
-from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
-from standfast.supervisor.metering import Metering, metered
-from standfast.supervisor.options import MetricsOptions
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.url import open_backend
+from standfast.stores.values import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
+from standfast.supervisor.metrics import Metering, metered
 from standfast.testing.clock import FakeClock
+from standfast.worker.options import MetricsOptions
 
 ASKED = Request("GET", "/metrics", "127.0.0.1")
 
@@ -171,7 +170,7 @@ def test_the_store_of_a_supervisor_is_opened_once_though_two_threads_ask_at_once
 
     metering = Metering(MetricsOptions("127.0.0.1", 0), tmp_path, events)
     metering.open_backend(Settings(url=f"sqlite:///{tmp_path}/jobs.db")).close()
-    monkeypatch.setattr("standfast.supervisor.metering.open_backend", slow_open)
+    monkeypatch.setattr("standfast.supervisor.metrics.open_backend", slow_open)
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(lambda: metering._store.verbs) for _ in range(2)]
     for backend in opened:

@@ -13,10 +13,9 @@ from counting import Counter, completed, files, lines
 from forking import run_forking
 from standfast import events
 from standfast.errors import ConfigurationError
-from standfast.metrics import places
-from standfast.metrics.cells import VERSION, Cells
-from standfast.metrics.folding import ENDED, fold, new_name
-from standfast.metrics.shared import SharedFolder
+from standfast.observe.metrics import cells
+from standfast.observe.metrics.cells import VERSION, Cells
+from standfast.observe.metrics.shared import ENDED, SharedFolder, fold, new_name
 
 HERE = Path(__file__).parent
 
@@ -85,7 +84,7 @@ import sys, threading
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from counting import Counter, completed, files
-from standfast.metrics.folding import fold
+from standfast.observe.metrics.shared import fold
 
 folder = Path(sys.argv[1])
 parent = Counter(folder).count(5)
@@ -149,15 +148,15 @@ def test_many_names_are_told_as_some_and_the_rest_as_one_by_all_alike(tmp_path):
             name: value for name, value in expected.items() if name != "_other_"
         }.items()
         expected = seen
-    assert len(expected) == places.PAIRS + 1
-    assert expected["_other_"] == 450 - places.PAIRS
+    assert len(expected) == cells.PAIRS + 1
+    assert expected["_other_"] == 450 - cells.PAIRS
     for counter in counters:
         counter.end()
     late = Counter(tmp_path).count(1, "late").count(1, "task-0-0")
     assert completed(tmp_path) == {**expected, "_other_": expected["_other_"] + 1, "task-0-0": 2}
     late.end()
     fold(tmp_path)
-    assert len(completed(tmp_path)) == places.PAIRS + 1
+    assert len(completed(tmp_path)) == cells.PAIRS + 1
 
 
 def test_a_name_that_was_cut_short_is_told_with_the_rest(tmp_path):
@@ -248,9 +247,9 @@ def test_what_cannot_be_read_now_is_no_reason_to_tell_less(tmp_path, monkeypatch
 
 def test_places_are_those_of_this_version():
     """Files outlive releases: another meaning of a place needs another version, and then this is to be changed."""
-    meant = (places.OUTCOMES, places.LOST, places.RUN_MICROS, places.LAG_MICROS, places.RUN, places.LAG)
-    more = (places.ENQUEUED, places.EVENTS, places.BLOCKED, places.BLOCKED_MICROS, places.OUTAGES)
-    calls = (places.FAILED, places.STALE, places.MICROS, places.TOOK, places.BUCKETS)
+    meant = (cells.OUTCOMES, cells.LOST, cells.RUN_MICROS, cells.LAG_MICROS, cells.RUN, cells.LAG)
+    more = (cells.ENQUEUED, cells.EVENTS, cells.BLOCKED, cells.BLOCKED_MICROS, cells.OUTAGES)
+    calls = (cells.FAILED, cells.STALE, cells.CALL_MICROS, cells.TOOK, cells.BUCKETS)
     outcomes = ("completed", "retried", "dead", "cancelled", "released", "snoozed", "blocked")
     told = ("ready", "recycled", "stopped", "crashed", "hung", "lost", "drained")
     assert (VERSION, meant, more, calls) == (

@@ -3,10 +3,10 @@
 import pytest
 
 from standfast import Standfast
-from standfast.core.objective import Objective
 from standfast.errors import ConfigurationError
-from standfast.objectives.from_file import read_objectives
-from standfast.settings.sources import Section
+from standfast.model.alerts import Objective
+from standfast.observe.objectives import read_objectives
+from standfast.settings import Section
 
 
 def declared(**how):

@@ -4,14 +4,13 @@ import msgspec
 import pytest
 
 from figures_stage import Stage
-from standfast.awaiting import run_at_once
-from standfast.core.objective import Objective
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move
-from standfast.objectives.published import published_objectives
-from standfast.objectives.standing import Standing, read_burns, read_standings
-from standfast.objectives.words import budget, burn, percent, promise
-from standfast.store.errand import run_errand
+from standfast.model.alerts import Objective
+from standfast.model.concurrency import run_without_loop
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move
+from standfast.observe.burn_rates import Standing, budget, burn, percent, promise, read_burns, read_standings
+from standfast.observe.objectives import published_objectives
+from standfast.stores.verb import run_procedure
 
 SUCCEEDS = Objective(name="mail", target=0.9, task="send")
 STARTS = Objective(name="soon", target=0.9, queue="mail", start_within=1.0)
@@ -23,9 +22,9 @@ def stage():
 
 
 def standing(stage: Stage, objective: Objective) -> Standing:
-    run_at_once(stage.publish())
+    run_without_loop(stage.publish())
     stage.fold()
-    [found] = run_errand(stage.backend.run, read_standings(stage.verbs, [objective]))
+    [found] = run_procedure(stage.backend.run, read_standings(stage.verbs, [objective]))
     return found
 
 
@@ -65,8 +64,8 @@ def test_nothing_has_happened(stage):
     """Then all of the budget is left and nothing burns."""
     found = standing(stage, SUCCEEDS)
     assert (found.share, found.budget_left, found.fast, found.slow) == (None, 1.0, 0.0, 0.0)
-    assert run_errand(stage.backend.run, read_standings(stage.verbs, [])) == ()
-    assert run_errand(stage.backend.run, read_burns(stage.verbs, [])) == {}
+    assert run_procedure(stage.backend.run, read_standings(stage.verbs, [])) == ()
+    assert run_procedure(stage.backend.run, read_burns(stage.verbs, [])) == {}
 
 
 def test_every_start_counts(stage):
@@ -116,7 +115,7 @@ def test_only_the_days_of_an_objective_count(stage):
     short = Objective(name="short", target=0.9, task="send", over=2)
     assert (standing(stage, short).good, standing(stage, short).bad) == (1, 0)
     assert standing(stage, SUCCEEDS).bad == 1
-    both = run_errand(stage.backend.run, read_standings(stage.verbs, [short, SUCCEEDS]))
+    both = run_procedure(stage.backend.run, read_standings(stage.verbs, [short, SUCCEEDS]))
     assert [each.bad for each in both] == [0, 1]
 
 
@@ -124,7 +123,7 @@ def test_burns_alone_are_the_same(stage):
     """They cost less, and say what the standings say."""
     stage.count(Move.COMPLETE, Move.DIE)
     found = standing(stage, SUCCEEDS)
-    burns = run_errand(stage.backend.run, read_burns(stage.verbs, [SUCCEEDS]))
+    burns = run_procedure(stage.backend.run, read_burns(stage.verbs, [SUCCEEDS]))
     assert burns == {"mail": (found.fast, found.slow)}
     assert found.fast > 0
 
@@ -178,4 +177,4 @@ def test_what_is_published_and_makes_no_sense_is_left_out(stage, odd):
     said = {"a": PUBLISHED | {"objectives": [SOUND]}, "b": PUBLISHED | {"app": "other"} | odd}
     changes = [Change(Kind.CATALOGUE, name, 0, name, msgspec.json.encode(body)) for name, body in said.items()]
     stage.backend.run(stage.verbs.change_records(changes))
-    assert [each.name for each in run_errand(stage.backend.run, published_objectives(stage.verbs))] == ["mail"]
+    assert [each.name for each in run_procedure(stage.backend.run, published_objectives(stage.verbs))] == ["mail"]

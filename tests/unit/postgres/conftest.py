@@ -7,7 +7,7 @@ from pg_underway import Crossing
 from pg_world import World
 
 from conformance import Harness
-from standfast.store.postgres.backend import PostgresBackend
+from standfast.stores.postgres.store import PostgresBackend
 from standfast.testing import FakeClock
 
 

@@ -12,9 +12,9 @@ import psycopg
 from psycopg import sql
 
 from conformance import Harness
-from standfast.store.postgres.address import parse_address
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.verb import Last, Steps, Try, Verb
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.postgres.url import parse_address
+from standfast.stores.verb import Last, Steps, Try, Verb
 from standfast.testing import FakeClock
 
 T = TypeVar("T")

@@ -6,11 +6,10 @@ from itertools import count
 
 import psycopg
 
-from standfast.store.postgres.address import parse_address
-from standfast.store.postgres.bell import PostgresBell
-from standfast.store.postgres.engine import Engine
-from standfast.store.postgres.tones import sounds
-from standfast.store.verb import Access, Last, Query, Verb
+from standfast.stores.postgres.engine import Engine
+from standfast.stores.postgres.notify import PostgresBell, sounds
+from standfast.stores.postgres.url import parse_address
+from standfast.stores.verb import Access, Last, Query, Verb
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""

@@ -9,12 +9,12 @@ import pytest
 from pg_underway import LONG
 
 from conformance.harness import LEASE
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Cancellation, ClaimRef, Ending, OnConflict, Progress, Verdict
-from standfast.core.states import Move, Reason, State
 from standfast.errors import WorkerBuriedError
-from standfast.store.postgres import supervision_verbs
-from standfast.store.protocol import BURIED_KEPT, ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Cancellation, ClaimRef, Ending, OnConflict, Progress, Verdict
+from standfast.model.states import Move, Reason, State
+from standfast.stores.postgres import supervise
+from standfast.stores.values import BURIED_KEPT, ClaimRequest, WorkerBeat, WorkerInfo
 from standfast.testing import FakeClock
 
 STOPPED = Death(DeathKind.STOPPED)
@@ -322,7 +322,7 @@ def test_supervisors_that_name_each_others_workers_do_not_wait_in_a_circle(cross
 
 def test_two_sweeps_at_once_fold_the_counters_without_waiting(crossing, monkeypatch):
     """Neither waits for the other, and the sums are the same before, between and after."""
-    monkeypatch.setattr(supervision_verbs, "TALLY_ROWS", 2)
+    monkeypatch.setattr(supervise, "TALLY_ROWS", 2)
     worker, refs = _claimed(crossing, 5)
     for ref in refs:
         crossing.finish(worker, ref, Move.COMPLETE)

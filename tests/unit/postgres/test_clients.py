@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from standfast.core.job import Cancellation, ClaimRef, Ending, OnConflict
-from standfast.core.states import Move, Reason, State
 from standfast.errors import JobStateError, KeyTakenError, StoreUnavailableError
-from standfast.store.verb import Verb
+from standfast.model.job import Cancellation, ClaimRef, Ending, OnConflict
+from standfast.model.states import Move, Reason, State
+from standfast.stores.verb import Verb
 
 
 def overtaken(verb, *acts):

@@ -10,17 +10,16 @@ import pytest
 from psycopg import sql
 
 from empty_stores import with_query
-from standfast.core.job import NewJob
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
 from standfast.settings import Settings
-from standfast.store.examination import Severity
-from standfast.store.open import examine_store
-from standfast.store.postgres import surroundings
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.postgres.examine import examine_postgres, judge_schema
-from standfast.store.postgres.migrate import Schema
-from standfast.store.postgres.surroundings import OldTransaction, Server, judge_server
-from standfast.store.protocol import WorkerInfo
+from standfast.stores.doctor import Severity
+from standfast.stores.postgres import doctor
+from standfast.stores.postgres.doctor import OldTransaction, Server, examine_postgres, judge_schema, judge_server
+from standfast.stores.postgres.migrate import Schema
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.url import examine_store
+from standfast.stores.values import WorkerInfo
 from standfast.testing import FakeClock
 
 WORKER = WorkerInfo("w", "s", "h", 1, timedelta(seconds=15))
@@ -134,22 +133,22 @@ class TestServers:
         assert "target_session_attrs=read-write" in finding.remedy
 
     def test_a_transaction_left_open(self):
-        writing = OldTransaction(42, "psql", surroundings.LONG_WRITE + 1)
+        writing = OldTransaction(42, "psql", doctor.LONG_WRITE + 1)
         finding = judged(replace(SOUND, writing=writing), "transactions")
         assert finding.severity is Severity.WARNING
         assert "process 42 ('psql')" in finding.says
         assert "pg_terminate_backend(42)" in finding.remedy
 
     def test_a_prepared_transaction_left_open(self):
-        writing = OldTransaction(None, "gid", surroundings.LONG_WRITE + 1)
+        writing = OldTransaction(None, "gid", doctor.LONG_WRITE + 1)
         finding = judged(replace(SOUND, writing=writing), "transactions")
         assert "ROLLBACK PREPARED 'gid'" in finding.remedy
 
     def test_a_long_look(self):
-        looking = OldTransaction(42, "", surroundings.LONG_SNAPSHOT + 1)
+        looking = OldTransaction(42, "", doctor.LONG_SNAPSHOT + 1)
         finding = judged(replace(SOUND, looking=looking), "transactions")
         assert (finding.severity, "process 42 has looked" in finding.says) == (Severity.WARNING, True)
-        brief = OldTransaction(42, "", surroundings.LONG_SNAPSHOT - 1)
+        brief = OldTransaction(42, "", doctor.LONG_SNAPSHOT - 1)
         assert judged(replace(SOUND, looking=brief), "transactions").severity is Severity.OK
 
 
@@ -316,8 +315,8 @@ class TestUnreachable:
 class TestOthers:
     def test_open_transactions_are_seen(self, postgres_url, shared_postgres, monkeypatch):
         """Who has written and not committed is named; so is who only looks, if nobody writes."""
-        monkeypatch.setattr(surroundings, "LONG_WRITE", -1)
-        monkeypatch.setattr(surroundings, "LONG_SNAPSHOT", -1)
+        monkeypatch.setattr(doctor, "LONG_WRITE", -1)
+        monkeypatch.setattr(doctor, "LONG_SNAPSHOT", -1)
         with psycopg.connect(with_query(shared_postgres, application_name="a-forgotten-one")) as other:
             other.execute("SELECT pg_current_xact_id()")
             level, told = examined(postgres_url)[1]["transactions"]

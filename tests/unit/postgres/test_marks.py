@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from standfast.core.job import NewJob
-from standfast.ids import new_job_id
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.postgres.marks import Marks, note
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.stores.postgres.rows import Marks, note
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 SWEEP_EVERY = 15.0
 LEVEL = ("default", 0)

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.store.postgres.address import parse_address, public_name
-from standfast.store.postgres.connect import libpq_parameters
+from standfast.stores.postgres.connect import libpq_parameters
+from standfast.stores.postgres.url import parse_address, public_name
 
 SECRET = "s3cr3t"
 
@@ -107,7 +107,7 @@ def test_too_long_a_name_is_refused():
 def test_an_address_is_read_without_the_driver():
     """The URL is checked before anybody needs psycopg."""
     script = (
-        "import sys, standfast.store.postgres.address as a; a.parse_address('postgresql://h/db');"
+        "import sys, standfast.stores.postgres.url as a; a.parse_address('postgresql://h/db');"
         " assert 'psycopg' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from pg_world import LONG, of_steps, query
 
 from standfast.errors import KeyTakenError, StoreError, StoreUnavailableError
-from standfast.store.postgres import engine, pool, waiting
-from standfast.store.postgres.address import POOL_SIZE
-from standfast.store.postgres.engine import THREADS
-from standfast.store.postgres.wire import LostError
-from standfast.store.verb import Access, Command, Last, Query, Together, Tone, Try
+from standfast.stores.postgres import connect, engine, readiness
+from standfast.stores.postgres.engine import THREADS
+from standfast.stores.postgres.url import POOL_SIZE
+from standfast.stores.postgres.wire import LostError
+from standfast.stores.verb import Access, Command, Last, Query, Together, Tone, Try
 
 BIG = "x" * 20_000_000
 """More than a socket takes at once, in either direction."""
@@ -258,10 +258,10 @@ def test_all_that_came_counts_and_nothing_else():
         mine, other = socket.socketpair()
         with mine, other:
             other.send(b"whatever")
-            return await waiting.go_through(waiting.Readiness(mine.fileno()), _reading(mine, size), 0.0)
+            return await readiness.go_through(readiness.Readiness(mine.fileno()), _reading(mine, size), 0.0)
 
     assert asyncio.run(scene(8)) == b"whatever"
-    with pytest.raises(waiting.OverdueError):
+    with pytest.raises(readiness.OverdueError):
         asyncio.run(scene(9))
 
 
@@ -332,7 +332,7 @@ async def test_a_call_whose_connections_break_is_repeated_once(world, monkeypatc
 
 async def test_a_connection_in_doubt_is_asked_in_a_thread(world, monkeypatch):
     """The question has to be answered first, for which the loop does not wait."""
-    monkeypatch.setattr(pool, "CHECK_AFTER", 0.0)
+    monkeypatch.setattr(connect, "CHECK_AFTER", 0.0)
 
     process = await warm(world)
     monkeypatch.setattr(world.engine._jobs, "_lately_used_wire", _in_vain(world.engine._jobs))

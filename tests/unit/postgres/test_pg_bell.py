@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from pg_world import LONG, of_steps, query
 
-from standfast.store.postgres import bell as bell_module
-from standfast.store.postgres.bell import LookingListener, PostgresListener, Waiting
-from standfast.store.verb import Command, Last, Query, Tone
+from standfast.stores.postgres import notify as bell_module
+from standfast.stores.postgres.notify import LookingListener, PostgresListener, Waiting
+from standfast.stores.verb import Command, Last, Query, Tone
 
 SHORT = 0.05
 SOON = 5.0

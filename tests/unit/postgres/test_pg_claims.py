@@ -8,10 +8,10 @@ import pytest
 from pg_underway import LONG, Crossing
 
 from conformance.harness import TASK
-from standfast.core.job import KnownTask
-from standfast.core.states import Move, State
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.protocol import ClaimRequest
+from standfast.model.job import KnownTask
+from standfast.model.states import Move, State
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest
 
 MAX_WAIT = timedelta(seconds=60)
 SECOND = timedelta(seconds=1)

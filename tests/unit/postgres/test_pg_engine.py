@@ -16,11 +16,11 @@ from pg_world import LONG, World, of_steps, query
 
 from servers.pgbouncer import PgBouncer
 from standfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
-from standfast.store.postgres import pool
-from standfast.store.postgres.address import POOL_SIZE
-from standfast.store.postgres.engine import THREADS
-from standfast.store.postgres.values import prepared
-from standfast.store.verb import Access, Bulk, Command, Last, Query, Script, Together
+from standfast.stores.postgres import connect
+from standfast.stores.postgres.engine import THREADS
+from standfast.stores.postgres.url import POOL_SIZE
+from standfast.stores.postgres.wire import prepared
+from standfast.stores.verb import Access, Bulk, Command, Last, Query, Script, Together
 
 ID = "018f0000-0000-7000-8000-000000000000"
 SECRET = "what nobody is to see"
@@ -287,7 +287,7 @@ def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(world):
 
 def test_a_long_rest_is_followed_by_a_question(world, monkeypatch):
     """Whether the line is still there is asked before it is used, once it was silent for long."""
-    monkeypatch.setattr(pool, "CHECK_AFTER", 0.0)
+    monkeypatch.setattr(connect, "CHECK_AFTER", 0.0)
     before = world.ask("SELECT pg_backend_pid()")
     assert world.ask("SELECT pg_backend_pid()") == before
 
@@ -297,17 +297,17 @@ def test_connections_that_rest_too_long_are_let_go(world, monkeypatch):
     with ThreadPoolExecutor(5) as crowd:
         list(crowd.map(lambda _: world.ask("SELECT pg_sleep(0.05)"), range(5)))
     assert len(world.engine._jobs._idle) > 1
-    monkeypatch.setattr(pool, "IDLE_FOR", 0.0)
+    monkeypatch.setattr(connect, "IDLE_FOR", 0.0)
     world.ask("SELECT 1")
     assert len(world.engine._jobs._idle) == 1
-    monkeypatch.setattr(pool, "LAST_IDLE_FOR", 0.0)
+    monkeypatch.setattr(connect, "LAST_IDLE_FOR", 0.0)
     world.ask("SELECT 1")
     assert len(world.engine._jobs._idle) == 0
 
 
 def test_connections_are_let_go_where_nobody_calls_any_more(world, monkeypatch):
     """All but one, which the next call will find; again and again."""
-    monkeypatch.setattr(pool, "IDLE_FOR", 0.1)
+    monkeypatch.setattr(connect, "IDLE_FOR", 0.1)
     barrier = threading.Barrier(4)
     for _ in range(2):
         with ThreadPoolExecutor(4) as crowd:
@@ -401,7 +401,7 @@ def test_a_table_that_changed_under_a_prepared_statement_is_no_error(world):
 def test_a_statement_has_one_name_in_every_process():
     """Where a pooler lends one session to several, no name may mean another statement there than here."""
     sql = "SELECT $1::bigint + 8"
-    asked = f"from standfast.store.postgres.values import prepared; print(prepared({sql!r}).name.decode())"
+    asked = f"from standfast.stores.postgres.wire import prepared; print(prepared({sql!r}).name.decode())"
     elsewhere = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert elsewhere.stdout.strip() == prepared(sql).name.decode() != prepared(f"{sql} ").name.decode()
 

@@ -16,11 +16,11 @@ from standfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from standfast.store.postgres.address import parse_address
-from standfast.store.postgres.connect import libpq_parameters
-from standfast.store.postgres.sql_files import load_migrations
-from standfast.store.postgres.translate import translate
-from standfast.store.verb import Command, Last
+from standfast.stores.postgres.connect import libpq_parameters
+from standfast.stores.postgres.statements import load_migrations
+from standfast.stores.postgres.translate import translate
+from standfast.stores.postgres.url import parse_address
+from standfast.stores.verb import Command, Last
 
 SECRET = "s3cr3t-of-nobody"
 
@@ -112,7 +112,7 @@ def test_no_right_to_migrate_an_older_schema(make_world, postgres_url, world, mo
     """Its owner has to."""
     world.ask("SELECT 1")
     monkeypatch.setattr(
-        "standfast.store.postgres.migrate.load_migrations",
+        "standfast.stores.postgres.migrate.load_migrations",
         lambda name: (*load_migrations(name), f'CREATE TABLE "{name}".y ();'),
     )
     schema = world.address.schema

@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from pg_underway import LONG
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import ClaimRef
-from standfast.core.states import Move, State
 from standfast.errors import WorkerBuriedError
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.protocol import ClaimRequest
-from standfast.store.verb import Try
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import ClaimRef
+from standfast.model.states import Move, State
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest
+from standfast.stores.verb import Try
 
 MAX_WAIT = timedelta(seconds=60)
 SECOND = timedelta(seconds=1)

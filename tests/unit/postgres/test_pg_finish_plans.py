@@ -7,7 +7,7 @@ import pytest
 from pg_plans import BATCH, arguments, nodes, plan_of, prepare
 from pg_underway import Crossing
 
-from standfast.store.postgres.sql_files import load_statements
+from standfast.stores.postgres.statements import load_statements
 
 FENCED = ["start", "progress", "save", "complete", "claimed_jobs", "end_for_good", "give_back"]
 

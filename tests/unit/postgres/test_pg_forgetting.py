@@ -10,14 +10,14 @@ from pg_underway import LONG, Crossing
 from psycopg import sql
 
 from conformance.harness import new_save
-from standfast.core.job import Ending, Progress
-from standfast.core.states import Move, State
 from standfast.errors import StandfastError
-from standfast.store.postgres import forgetting_verbs
-from standfast.store.postgres.sql_files import load_statements
-from standfast.store.postgres.store import PostgresStore
-from standfast.store.protocol import JobFilter
-from standfast.store.verb import Last, Verb
+from standfast.model.job import Ending, Progress
+from standfast.model.states import Move, State
+from standfast.stores.postgres import supervise
+from standfast.stores.postgres.statements import load_statements
+from standfast.stores.postgres.store import PostgresStore
+from standfast.stores.values import JobFilter
+from standfast.stores.verb import Last, Verb
 
 AGE = timedelta(hours=1)
 HOUR = AGE.total_seconds()
@@ -274,7 +274,7 @@ def test_an_id_that_comes_again_meanwhile_is_a_new_job(crossing):
 
 def test_many_that_stay_do_not_keep_others_for_ever(alone, monkeypatch):
     """Each call looks at a stretch, and the next one goes on behind it."""
-    monkeypatch.setattr(forgetting_verbs, "STRETCH", 5)
+    monkeypatch.setattr(supervise, "STRETCH", 5)
     dead = ended(alone, 12, Move.DIE)
     ended(alone, 3)
     alone.clock.advance(HOUR)
@@ -284,27 +284,27 @@ def test_many_that_stay_do_not_keep_others_for_ever(alone, monkeypatch):
 
 def test_a_round_ends_where_all_are_young(alone, monkeypatch):
     """However many were finished lately, the oldest are looked at again the next time."""
-    monkeypatch.setattr(forgetting_verbs, "STRETCH", 5)
+    monkeypatch.setattr(supervise, "STRETCH", 5)
     [old] = ended(alone, 1, Move.DIE)
     alone.clock.advance(HOUR)
     young = ended(alone, 20)
-    assert starts(alone, 3) == [forgetting_verbs._BEGINNING, young[3], old]
+    assert starts(alone, 3) == [supervise._BEGINNING, young[3], old]
 
 
 def test_what_was_forgotten_is_not_walked_again(alone, monkeypatch):
     """A round begins where the last one has met the first outcome; one in so many at the very beginning."""
-    monkeypatch.setattr(forgetting_verbs, "WHOLE_ROUND_EVERY", 4)
+    monkeypatch.setattr(supervise, "WHOLE_ROUND_EVERY", 4)
     over = ended(alone, 3)
     alone.clock.advance(HOUR)
     [stays] = ended(alone, 1, Move.DIE)
-    beginning = forgetting_verbs._BEGINNING
+    beginning = supervise._BEGINNING
     assert starts(alone, 6) == [beginning, over[0], stays, stays, beginning, stays]
     assert left(alone) == [stays]
 
 
 def test_an_old_id_that_comes_late_is_forgotten_too(alone, monkeypatch):
     """It lies before where rounds begin, and is met by the one that begins at the very beginning."""
-    monkeypatch.setattr(forgetting_verbs, "WHOLE_ROUND_EVERY", 3)
+    monkeypatch.setattr(supervise, "WHOLE_ROUND_EVERY", 3)
     [stays] = ended(alone, 1, Move.DIE)
     starts(alone, 1)
     ended(alone, 1, id="01800000-0000-7000-8000-000000000001")
@@ -320,7 +320,7 @@ def test_a_plan_of_a_quiet_hour_serves_when_there_is_much(alone):
         alone.own.execute(alone.named(f"VACUUM (ANALYZE) {{}}.{table}"))
     alone.own.execute("SET plan_cache_mode = force_generic_plan")
     psycopg.RawCursor(alone.own).execute(f"PREPARE plan AS {load_statements(alone.schema)['forget_jobs']}")
-    call = f"EXECUTE plan ({{}}, 0, '{forgetting_verbs._BEGINNING}', {forgetting_verbs.STRETCH}, 500)"
+    call = f"EXECUTE plan ({{}}, 0, '{supervise._BEGINNING}', {supervise.STRETCH}, 500)"
     alone.own.execute(call.format(0))
     for number in range(0, 5000, 1000):
         ended(alone, 1000, tags=("red", f"t{number}"), metadata={"note": "x" * 500})

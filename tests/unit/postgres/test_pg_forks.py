@@ -8,10 +8,10 @@ PRELUDE = """
 import asyncio, sys, threading
 sys.path.insert(0, sys.argv[2])
 from pg_world import query
-from standfast.core.job import NewJob
-from standfast.ids import new_job_id
-from standfast.store.postgres import forks
-from standfast.store.postgres.backend import PostgresBackend
+from standfast.model.job import NewJob
+from standfast.model.ids import new_job_id
+from standfast.stores.postgres import wire as forks
+from standfast.stores.postgres.store import PostgresBackend
 
 backend = PostgresBackend(sys.argv[1])
 

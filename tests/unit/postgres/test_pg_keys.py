@@ -7,12 +7,12 @@ import psycopg
 import pytest
 from pg_underway import LONG
 
-from standfast.core.job import Ending, OnConflict
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move, Reason, State
 from standfast.errors import ConfigurationError, JobStateError, KeyTakenError
-from standfast.store.postgres.marks import Marks
-from standfast.store.verb import Verb
+from standfast.model.job import Ending, OnConflict
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move, Reason, State
+from standfast.stores.postgres.rows import Marks
+from standfast.stores.verb import Verb
 
 HOUR = timedelta(hours=1)
 

@@ -12,14 +12,13 @@ import psycopg
 import pytest
 from pg_underway import LONG
 
-from standfast.core.job import Ending, JobAction
-from standfast.core.states import Move
-from standfast.store.postgres import levels
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.postgres.levels import MARKED_FOR, MOST_LEVELS, Levels
-from standfast.store.postgres.marks import Marks
-from standfast.store.protocol import ClaimRequest
-from standfast.store.verb import Access, Command, Last, Verb
+from standfast.model.job import Ending, JobAction
+from standfast.model.states import Move
+from standfast.stores.postgres import rows as levels
+from standfast.stores.postgres.rows import MARKED_FOR, MOST_LEVELS, Levels, Marks
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest
+from standfast.stores.verb import Access, Command, Last, Verb
 
 HOUR = timedelta(hours=1)
 QUEUES = [f"queue{number}" for number in range(MOST_LEVELS + 1)]

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from standfast.core.job import NewJob
-from standfast.core.states import State
-from standfast.ids import new_job_id
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.postgres.sql_files import load_statements
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.states import State
+from standfast.stores.postgres.statements import load_statements
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 LEVEL = ("default", 0)
 STORM = 5_000

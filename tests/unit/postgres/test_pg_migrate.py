@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 import pytest
 from test_pg_errors import role
 
-from standfast.core.job import NewJob
-from standfast.core.record import Kind
-from standfast.core.states import State
 from standfast.errors import SchemaError, StoreError
-from standfast.store.postgres import migrate
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.postgres.migrator import PostgresMigrator
-from standfast.store.postgres.sql_files import load_migrations
-from standfast.store.protocol import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
+from standfast.model.job import NewJob
+from standfast.model.records import Kind
+from standfast.model.states import State
+from standfast.stores.postgres import migrate
+from standfast.stores.postgres.migrate import PostgresMigrator
+from standfast.stores.postgres.statements import load_migrations
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
 
 COLUMNS = """SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns
     WHERE table_schema = %s ORDER BY 1, 2"""
@@ -276,7 +276,7 @@ def test_a_pooler_in_between_changes_nothing(pgbouncer_url):
 
 def test_an_old_server_is_refused(world, monkeypatch):
     """What this release needs began with PostgreSQL 14."""
-    monkeypatch.setattr("standfast.store.postgres.engine.OLDEST_SERVER", 99)
+    monkeypatch.setattr("standfast.stores.postgres.engine.OLDEST_SERVER", 99)
     with pytest.raises(StoreError, match=r"is PostgreSQL \d+: use 99 or newer"):
         world.ask("SELECT 1")
 

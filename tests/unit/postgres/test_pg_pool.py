@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from standfast.errors import StoreUnavailableError
-from standfast.store.postgres import pool
+from standfast.stores.postgres import connect
 
 LINES = 400
 """More lines than a call takes."""
@@ -48,7 +48,7 @@ def test_a_handler_may_raise_anywhere(make_world, postgres_url):
     world = make_world(postgres_url, timeout=2.0)
     world.engine.prepare()
     world.engine._jobs._size = 1
-    files = {pool.__file__, threading.__file__}
+    files = {connect.__file__, threading.__file__}
     raised = 0
     for line in range(1, LINES):
         with suppress(LateError):

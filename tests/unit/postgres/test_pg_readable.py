@@ -2,10 +2,10 @@
 
 import pytest
 
-from standfast.core.crash import DeathKind
-from standfast.core.job import Failure
-from standfast.core.states import Move, State
-from standfast.store.postgres.readable import readable
+from standfast.model.crash import DeathKind
+from standfast.model.job import Failure
+from standfast.model.states import Move, State
+from standfast.stores.postgres.rows import readable
 
 ODD = "a\0b \udc80 ü 中 😀"
 KEPT = "a␀b \\udc80 ü 中 😀"

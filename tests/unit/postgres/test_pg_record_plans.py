@@ -6,7 +6,7 @@ import pytest
 from pg_plans import nodes, plan_of
 from pg_underway import Crossing
 
-from standfast.store.postgres.sql_files import load_statements
+from standfast.stores.postgres.statements import load_statements
 
 OFTEN = {"due_records": {"record_due"}, "next_record_due": {"record_due"}, "change_records": {"record_pkey"}}
 SELDOM = {

@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from standfast.core.job import NewJob, OnConflict
-from standfast.core.record import Change, Decision, Fire, Kind
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.protocol import JobFilter
+from standfast.model.job import NewJob, OnConflict
+from standfast.model.records import Change, Decision, Fire, Kind
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.values import JobFilter
 
 CHANGERS = 8
 RECORDS = [f"schedule-{number}" for number in range(20)]

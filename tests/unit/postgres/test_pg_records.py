@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 from pg_underway import LONG
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Ending, OnConflict
-from standfast.core.record import Kind
-from standfast.core.states import Move, Reason, State
 from standfast.errors import JobStateError
-from standfast.store.postgres import record_verbs
-from standfast.store.protocol import ClaimRequest, Turn, Vitals, WorkerBeat
-from standfast.store.verb import Last
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Ending, OnConflict
+from standfast.model.records import Kind
+from standfast.model.states import Move, Reason, State
+from standfast.stores.postgres import records
+from standfast.stores.values import ClaimRequest, Turn, Vitals, WorkerBeat
+from standfast.stores.verb import Last
 
 SECOND = timedelta(seconds=1)
 
@@ -198,21 +198,21 @@ class TestWhatComesOfThem:
 class TestFires:
     def test_old_ones_go_now_and_then(self, crossing, monkeypatch):
         """Not with every change, as that has to look for them; but a schedule never has many more than are kept."""
-        monkeypatch.setattr(record_verbs, "FIRES_KEPT", 10)
+        monkeypatch.setattr(records, "FIRES_KEPT", 10)
         start, most = crossing.clock.now(), 0
         crossing.change(
             "other", fires=tuple(crossing.new_fire("other", planned=start - n * SECOND) for n in range(20))
         )
-        for seen in range(3 * record_verbs.FORGET_EVERY):
+        for seen in range(3 * records.FORGET_EVERY):
             crossing.change("a", seen=seen, fires=(crossing.new_fire(planned=start + seen * SECOND),))
             most = max(most, len(crossing.run(crossing.verbs.fires("a", 1000))))
-        assert 10 < most < 10 + 2 * record_verbs.FORGET_EVERY
+        assert 10 < most < 10 + 2 * records.FORGET_EVERY
         latest = [fire.planned for fire in crossing.run(crossing.verbs.fires("a", 10))]
         assert latest == [start + (seen - n) * SECOND for n in range(10)]
         assert len(crossing.run(crossing.verbs.fires("other", 1000))) == 20
 
     def test_a_change_that_brings_many_takes_the_old_along(self, crossing, monkeypatch):
-        monkeypatch.setattr(record_verbs, "FIRES_KEPT", 10)
+        monkeypatch.setattr(records, "FIRES_KEPT", 10)
         fires = [crossing.new_fire(planned=crossing.clock.now() + n * SECOND) for n in range(100)]
         crossing.change("a", fires=tuple(fires))
         assert [fire.planned for fire in crossing.kept().fires] == [fire.planned for fire in fires[:-11:-1]]

@@ -8,12 +8,12 @@ from pg_underway import LONG, Crossing
 from test_clients import overtaken
 
 from conformance.harness import new_save
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import Cancellation, Ending, Progress, Verdict
-from standfast.core.memo import FOR_EVER, SLEEPING, signal_memo, signal_reason
-from standfast.core.states import ENDINGS, Move, State
 from standfast.errors import StoreError
-from standfast.store.verb import Last, Together
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import Cancellation, Ending, Progress, Verdict
+from standfast.model.memos import FOR_EVER, SLEEPING, signal_memo, signal_reason
+from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.verb import Last, Together
 
 HOUR = timedelta(hours=1)
 GO = signal_reason("go")
@@ -212,7 +212,7 @@ def test_a_save_in_a_long_transaction_of_the_user_s(crossing):
 
 def test_more_than_one_statement_takes(crossing, monkeypatch):
     """Large memos of many jobs go in pieces, and each claim has its own verdict."""
-    monkeypatch.setattr("standfast.store.postgres.memo_verbs.BITE", 10)
+    monkeypatch.setattr("standfast.stores.postgres.records.BITE", 10)
     placed = [crossing.place(State.RUNNING, queue=str(number)) for number in range(3)]
     crossing.finish(placed[1].worker, placed[1].ref, Move.RELEASE)
     saves = [new_save(each.ref, 1, {"cursor": b"1" * 8, "step:a": b""}) for each in placed]

@@ -13,11 +13,10 @@ import test_pg_bell
 from pg_world import World
 from test_marks import Shop
 
-from standfast.store.postgres.bell import PostgresListener, Waiting
-from standfast.store.postgres.marks import Marks
-from standfast.store.postgres.remembering import RememberingVerbs
-from standfast.store.postgres.waiting import Waits
-from standfast.store.postgres.wire import Call, Result, Wire
+from standfast.stores.postgres.notify import PostgresListener, Waiting
+from standfast.stores.postgres.readiness import Waits
+from standfast.stores.postgres.rows import Marks, RememberingVerbs
+from standfast.stores.postgres.wire import Call, Result, Wire
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ import pytest
 from psycopg import sql
 
 from conformance import Harness
-from standfast.core.crash import DeathKind
-from standfast.core.job import Failure
-from standfast.core.states import Move, State
 from standfast.errors import JobNotFoundError
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.postgres import view_verbs
-from standfast.store.postgres.backend import PostgresBackend
-from standfast.store.postgres.pages import parameters_of, walk_of
-from standfast.store.postgres.sql_files import load_statements
-from standfast.store.protocol import JobFilter
+from standfast.model.crash import DeathKind
+from standfast.model.job import Failure
+from standfast.model.states import Move, State
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.postgres import views
+from standfast.stores.postgres.statements import load_statements
+from standfast.stores.postgres.store import PostgresBackend
+from standfast.stores.postgres.views import parameters_of, walk_of
+from standfast.stores.values import JobFilter
 from standfast.testing import FakeClock
 
 NO_IDS = [
@@ -132,7 +132,7 @@ class TestStates:
         assert listed(harness, states=(State.READY,), limit=2, before=ready[3]) == ready[4:6]
 
     def test_a_page_may_be_longer_than_a_statement_gives(self, harness, monkeypatch):
-        monkeypatch.setattr(view_verbs, "LONGEST_PAGE", 3)
+        monkeypatch.setattr(views, "LONGEST_PAGE", 3)
         ids = [harness.enqueue() for _ in range(8)][::-1]
         for limit in (0, 1, 3, 4, 6, 8, 9):
             assert listed(harness, limit=limit) == ids[:limit]

@@ -10,7 +10,7 @@ import redis
 from redis_scene import LONG, Connected, Open
 
 from conformance import Harness
-from standfast.store.redis.backend import RedisBackend
+from standfast.stores.redis.store import RedisBackend
 from standfast.testing import FakeClock
 
 

@@ -9,8 +9,8 @@ import redis
 
 from servers import RedisServer
 from standfast.errors import StoreUnavailableError
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.verb import Access, Script, Steps, Tone, Verb
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.verb import Access, Script, Steps, Tone, Verb
 
 Open = Callable[..., RedisBackend]
 """Opens a store by its URL."""

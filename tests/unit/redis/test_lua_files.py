@@ -6,11 +6,11 @@ from importlib.resources import files
 import pytest
 import redis
 
-from standfast.store.redis.scripts import load_scripts
+from standfast.stores.redis.scripts import load_scripts
 
 FILES = {
     file.name.removesuffix(".lua"): file.read_text("utf-8")
-    for file in (files("standfast.store.redis") / "lua").iterdir()
+    for file in (files("standfast.stores.redis") / "lua").iterdir()
 }
 LUA = """
 and break do else elseif end false for function if in local nil not or return then true while

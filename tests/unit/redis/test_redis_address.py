@@ -3,22 +3,22 @@
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.store.redis.address import Kind, Login, Place, parse_address, public_name
+from standfast.stores.redis.url import Endpoint, Kind, Login, parse_address, public_name
 
 
 @pytest.mark.parametrize(
     ("url", "kind", "places", "db"),
     [
-        ("redis://host", Kind.SERVER, [Place("host", 6379)], 0),
-        ("redis://host:7000/3", Kind.SERVER, [Place("host", 7000)], 3),
-        ("valkey://host?db=4", Kind.SERVER, [Place("host", 6379)], 4),
-        ("redis://[::1]:7000/0", Kind.SERVER, [Place("::1", 7000)], 0),
-        ("unix:///run/redis%20one.sock?db=2", Kind.SOCKET, [Place(path="/run/redis one.sock")], 2),
-        ("redis+cluster://a:7000,b", Kind.CLUSTER, [Place("a", 7000), Place("b", 6379)], 0),
-        ("redis+sentinel://a,b:7000/main/2", Kind.SENTINEL, [Place("a", 26379), Place("b", 7000)], 2),
+        ("redis://host", Kind.SERVER, [Endpoint("host", 6379)], 0),
+        ("redis://host:7000/3", Kind.SERVER, [Endpoint("host", 7000)], 3),
+        ("valkey://host?db=4", Kind.SERVER, [Endpoint("host", 6379)], 4),
+        ("redis://[::1]:7000/0", Kind.SERVER, [Endpoint("::1", 7000)], 0),
+        ("unix:///run/redis%20one.sock?db=2", Kind.SOCKET, [Endpoint(path="/run/redis one.sock")], 2),
+        ("redis+cluster://a:7000,b", Kind.CLUSTER, [Endpoint("a", 7000), Endpoint("b", 6379)], 0),
+        ("redis+sentinel://a,b:7000/main/2", Kind.SENTINEL, [Endpoint("a", 26379), Endpoint("b", 7000)], 2),
     ],
 )
-def test_where_a_store_is(url: str, kind: Kind, places: list[Place], db: int) -> None:
+def test_where_a_store_is(url: str, kind: Kind, places: list[Endpoint], db: int) -> None:
     """Each kind of URL names its places and the database."""
     address = parse_address(url)
     assert (address.kind, list(address.places), address.db) == (kind, places, db)

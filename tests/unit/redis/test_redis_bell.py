@@ -12,11 +12,11 @@ import pytest
 import redis
 from redis_scene import LONG, Open, Servers, until_registered
 
-from standfast.core.job import NewJob
-from standfast.store.redis import bell
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.redis.bell import RedisListener
-from standfast.store.verb import Tone
+from standfast.model.job import NewJob
+from standfast.stores.redis import notify
+from standfast.stores.redis.notify import RedisListener
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.verb import Tone
 
 SILENCE = 0.1
 
@@ -71,7 +71,7 @@ async def test_an_enqueue_wakes_who_waits(backend: RedisBackend, redis_url: str,
     jobs = [NewJob(f"job-{place}", "task", b"{}") for place in range(number)]
 
     async with listening(backend) as listener:
-        waiting = asyncio.create_task(listener.wait(bell.BLOCK / 2))  # later it looks by itself
+        waiting = asyncio.create_task(listener.wait(notify.BLOCK / 2))  # later it looks by itself
         await until_registered(redis_url)
         await backend.arun(backend.verbs.enqueue(jobs))
         heard = [await waiting, await listener.wait(SILENCE)]
@@ -162,7 +162,7 @@ def test_a_flood_does_not_drown_who_listens(backend: RedisBackend) -> None:
             return heard, took
 
     heard, took = asyncio.run(scene())
-    assert 1 <= heard <= took / bell.REST + 2
+    assert 1 <= heard <= took / notify.REST + 2
 
 
 async def test_no_ring_is_lost_to_waits_that_run_out_or_are_cancelled(backend: RedisBackend) -> None:
@@ -236,8 +236,8 @@ async def test_a_line_that_went_silent_is_given_up(
     redis_server: Servers, open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that hangs closes nothing; its listeners try anew, and are there when it goes on."""
-    monkeypatch.setattr(bell, "BLOCK", 1)
-    monkeypatch.setattr(bell, "GRACE", 0.2)
+    monkeypatch.setattr(notify, "BLOCK", 1)
+    monkeypatch.setattr(notify, "GRACE", 0.2)
     server = redis_server()
     backend = open_store(server.url(), timeout=0.2)
 
@@ -265,7 +265,7 @@ async def test_a_long_silence_is_not_taken_for_a_ring(
     backend: RedisBackend, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits for longer than the server blocks is registered anew, and still hears."""
-    monkeypatch.setattr(bell, "BLOCK", 1)
+    monkeypatch.setattr(notify, "BLOCK", 1)
 
     async with listening(backend) as listener:
         silent = await listener.wait(1.3)

@@ -10,9 +10,9 @@ from redis.crc import key_slot
 from redis_scene import Open, scripted, until_answered
 
 from servers import RedisCluster, RedisServer
-from standfast.core.job import NewJob
 from standfast.errors import StoreError, StoreUnavailableError
-from standfast.store.verb import Access, Script
+from standfast.model.job import NewJob
+from standfast.stores.verb import Access, Script
 
 LONG = 30.0
 SLOT = key_slot(b"{standfast}")

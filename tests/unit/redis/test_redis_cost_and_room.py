@@ -9,11 +9,11 @@ from redis_scene import Open, Servers, calls_of, everything, fill
 
 from conformance import Harness
 from servers import RedisServer
-from standfast.core.crash import DeathKind
-from standfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
-from standfast.core.states import Move, State
 from standfast.errors import StoreFullError
-from standfast.store.protocol import ClaimAnswer, WorkerBeat
+from standfast.model.crash import DeathKind
+from standfast.model.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
+from standfast.model.states import Move, State
+from standfast.stores.values import ClaimAnswer, WorkerBeat
 from standfast.testing import FakeClock
 
 

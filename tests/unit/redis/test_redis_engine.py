@@ -16,12 +16,11 @@ import redis
 from redis_scene import Open, Servers, scripted
 
 from standfast.errors import ConfigurationError, StoreError, StoreUnavailableError, ValueNotStoredError
-from standfast.store.redis.address import Place, parse_address
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.redis.pool import Pool
-from standfast.store.redis.wire import Wire
-from standfast.store.times import to_micros
-from standfast.store.verb import Access, Query, Script, Verb
+from standfast.stores.redis.connect import Pool, Wire
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.redis.url import Endpoint, parse_address
+from standfast.stores.rows import to_micros
+from standfast.stores.verb import Access, Query, Script, Verb
 from standfast.testing import FakeClock
 
 CRASH_ONLY = 60.0
@@ -182,7 +181,7 @@ def test_calls_that_a_signal_handler_cuts_short(redis_url: str, open_store: Open
     assert moment > 16  # it was cut short at many places, and at last nowhere
 
 
-def _lend_all(pool: Pool, place: Place) -> None:
+def _lend_all(pool: Pool, place: Endpoint) -> None:
     gc.collect()  # an error may be part of a cycle, with the frames that it came through
     lent = [pool.take(place) for _ in range(16)]
     for each in lent:
@@ -216,9 +215,9 @@ def _interrupted_at(moment: int) -> Iterator[list[int]]:
 PACKING = """
 import signal, sys
 from random import Random
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.redis.wire import packed
-from standfast.store.verb import Access, Script
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.redis.connect import packed
+from standfast.stores.verb import Access, Script
 
 class TimeIsUpError(Exception):
     pass
@@ -258,7 +257,7 @@ def test_a_place_that_cannot_be_reached_costs_no_connection(redis_url: str) -> N
     pool = Pool(address, 1, 5)
     for _ in range(3):
         with pytest.raises(redis.ConnectionError):
-            pool.take(Place("127.0.0.1", 1))
+            pool.take(Endpoint("127.0.0.1", 1))
     pool.drop(pool.take(address.places[0]))
 
 
@@ -378,8 +377,8 @@ def test_closing_under_a_call_of_another_thread(redis_url: str) -> None:
 
 FORK = """
 import os, sys, threading
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.verb import Access, Script, Verb
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.verb import Access, Script, Verb
 
 backend = RedisBackend(sys.argv[1])
 

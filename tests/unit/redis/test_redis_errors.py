@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from redis_scene import Open, Servers, scripted
 
 from servers import RedisServer
-from standfast.core.job import NewJob
 from standfast.errors import StoreError, StoreFullError, StoreUnavailableError
+from standfast.model.job import NewJob
 from standfast.settings import load_settings
-from standfast.store.open import refuse_missing_store
-from standfast.store.protocol import WorkerInfo
-from standfast.store.redis.address import Place, parse_address
-from standfast.store.redis.backend import RedisBackend, key_prefix
-from standfast.store.redis.translate import translate
-from standfast.store.redis.versions import refuse_old
-from standfast.store.verb import Access
+from standfast.stores.redis.engine import refuse_old
+from standfast.stores.redis.store import RedisBackend, key_prefix
+from standfast.stores.redis.translate import translate
+from standfast.stores.redis.url import Endpoint, parse_address
+from standfast.stores.url import refuse_missing_store
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import Access
 
 LATER = StoreUnavailableError
 CRASH_ONLY = 60.0
@@ -385,7 +385,7 @@ def test_a_repetition_that_finds_no_server(open_store: Open, run: Callable[..., 
         engine = backend._engine()
         lose = engine._locator.lose
 
-        def lose_for_good(place: Place) -> None:
+        def lose_for_good(place: Endpoint) -> None:
             lose(place)
             engine._locator.found = None
             engine._locator.find = _find_nothing

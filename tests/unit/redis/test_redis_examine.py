@@ -7,10 +7,9 @@ import pytest
 import redis
 from redis_scene import Open, Servers
 
-from standfast.core.job import NewJob
-from standfast.store.examination import Examination, Finding, Severity
-from standfast.store.redis.durability import Said, judge_server
-from standfast.store.redis.examine import examine_redis
+from standfast.model.job import NewJob
+from standfast.stores.doctor import Examination, Finding, Severity
+from standfast.stores.redis.doctor import Said, examine_redis, judge_server
 from standfast.testing import FakeClock
 
 KEEPS = {"appendonly": "yes", "appendfsync": "always"}

@@ -8,9 +8,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis_scene import LONG, Connected, Open, Servers, scripted
 
 from standfast.errors import StoreError, StoreUnavailableError
-from standfast.store.redis.address import parse_address
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.verb import Access
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.redis.url import parse_address
+from standfast.stores.verb import Access
 
 
 @pytest.mark.parametrize("ticks", range(12))

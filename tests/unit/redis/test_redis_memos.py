@@ -9,11 +9,11 @@ from redis_scene import Open, Servers, calls_of, everything, fill, names_of
 
 from conformance import Harness
 from servers import RedisServer
-from standfast.core.job import ClaimRef, Progress, Verdict
-from standfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
-from standfast.core.states import Move, State
 from standfast.errors import StoreFullError, ValueNotStoredError
-from standfast.store.redis.rows import to_progress, write_progress
+from standfast.model.job import ClaimRef, Progress, Verdict
+from standfast.model.memos import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
+from standfast.model.states import Move, State
+from standfast.stores.redis.rows import to_progress, write_progress
 from standfast.testing import FakeClock
 
 EVERY_BYTE = bytes(range(256))

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from standfast.store.protocol import ClaimAnswer, ClaimRequest
-from standfast.store.redis.passing import AT_ONCE, SHARE, SWEEP_EVERY, Passing
-from standfast.store.redis.store import RedisStore
-from standfast.store.times import to_micros
+from standfast.stores.redis.claim import AT_ONCE, SHARE, SWEEP_EVERY, ScanMarks
+from standfast.stores.redis.store import RedisStore
+from standfast.stores.rows import to_micros
+from standfast.stores.values import ClaimAnswer, ClaimRequest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = ClaimRequest("w", 1, limit=3, look_ahead=timedelta(seconds=10), ahead_limit=5, closed_tasks=("full",))
@@ -60,7 +60,7 @@ def test_a_claim_that_has_looked_at_many_goes_on_soon() -> None:
 def test_everything_is_looked_at_again_from_time_to_time() -> None:
     """The less often the longer it takes."""
     now = [0.0]
-    passing = Passing(lambda: now[0])
+    passing = ScanMarks(lambda: now[0])
     passing.marks(REQUEST)[LANE] = (1, 2)
     with passing.behind():
         now[0] += SWEEP_EVERY - 1

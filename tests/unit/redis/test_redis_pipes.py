@@ -11,12 +11,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis_scene import LONG, Connected
 
-from standfast.store.redis.address import parse_address
-from standfast.store.redis.connect import Opened, open_connection
-from standfast.store.redis.pipe import Pipe
-from standfast.store.redis.pipes import MOST, Pipes
-from standfast.store.redis.wire import ClosedError, NotSentError, packed
-from standfast.store.threads import Threads
+from standfast.stores.redis.connect import ClosedError, NotSentError, Opened, open_connection, packed
+from standfast.stores.redis.pipe import MOST, Pipe, Pipes
+from standfast.stores.redis.url import parse_address
+from standfast.stores.threads import Threads
 
 MUCH = b"x" * 32_000_000
 """More than any network takes at once."""

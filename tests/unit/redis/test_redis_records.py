@@ -12,12 +12,12 @@ import redis
 from redis_scene import LONG, Open, Servers, calls_of, everything, fill, names_of, scripted, until_registered
 
 from conformance import Harness
-from standfast.core.record import FIRES_KEPT, Change, Decision, Fire, Kind
-from standfast.core.states import State
 from standfast.errors import JobStateError, StoreFullError
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.redis.existing import refuse_missing_keys
-from standfast.store.verb import Script, Statement, Tone, follow
+from standfast.model.records import FIRES_KEPT, Change, Decision, Fire, Kind
+from standfast.model.states import State
+from standfast.stores.redis.doctor import refuse_missing_keys
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.verb import Script, Statement, Tone, follow
 from standfast.testing import FakeClock
 
 CRASH_ONLY = 120.0
@@ -296,9 +296,9 @@ import sys
 from datetime import datetime, timedelta, UTC
 from random import Random
 from uuid import uuid4
-from standfast.core.job import NewJob
-from standfast.core.record import Change, Decision, Fire, Kind
-from standfast.store.redis.backend import RedisBackend
+from standfast.model.job import NewJob
+from standfast.model.records import Change, Decision, Fire, Kind
+from standfast.stores.redis.store import RedisBackend
 
 url, last = sys.argv[1], int(sys.argv[2])
 store, chance, won = RedisBackend(url), Random(uuid4().int), 0

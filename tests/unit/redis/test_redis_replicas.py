@@ -1,8 +1,8 @@
 """What doctor says where a replica follows the server, and that its remedy works."""
 
 from servers import RedisServer, ValkeyServer
-from standfast.store.examination import Finding, Severity
-from standfast.store.redis.examine import examine_redis
+from standfast.stores.doctor import Finding, Severity
+from standfast.stores.redis.doctor import examine_redis
 
 
 def replicas(server: RedisServer) -> Finding:

@@ -7,8 +7,8 @@ import redis
 from redis_scene import Open, Servers, calls_of, names_of
 
 from conformance import Harness
-from standfast.core.crash import DeathKind
-from standfast.store.protocol import Turn, Vitals, WorkerInfo
+from standfast.model.crash import DeathKind
+from standfast.stores.values import Turn, Vitals, WorkerInfo
 from standfast.testing import FakeClock
 
 

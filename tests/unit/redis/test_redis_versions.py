@@ -6,12 +6,12 @@ import pytest
 import redis
 
 from conformance.harness import Harness
-from standfast.core.crash import DeathKind
-from standfast.core.states import State
 from standfast.errors import SchemaError
-from standfast.store.protocol import WorkerInfo
-from standfast.store.redis.backend import RedisBackend
-from standfast.store.redis.versions import FORMAT
+from standfast.model.crash import DeathKind
+from standfast.model.states import State
+from standfast.stores.redis.engine import FORMAT
+from standfast.stores.redis.store import RedisBackend
+from standfast.stores.values import WorkerInfo
 from standfast.testing.clock import FakeClock
 
 

@@ -12,12 +12,12 @@ from redis_scene import Open, everything, names_of, scripted
 from conformance import Harness
 from conformance.agreeing import History
 from conformance.harness import TASK
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
-from standfast.core.states import ENDINGS, RETURNS, Move, Reason, State
 from standfast.errors import KeyTakenError, ValueNotStoredError
-from standfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
-from standfast.store.verb import Script, Statement, follow
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
+from standfast.model.states import ENDINGS, RETURNS, Move, Reason, State
+from standfast.stores.values import ClaimRequest, JobFilter, WorkerInfo
+from standfast.stores.verb import Script, Statement, follow
 from standfast.testing import FakeClock
 
 EVERY_BYTE = bytes(range(256))

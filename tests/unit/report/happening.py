@@ -6,15 +6,15 @@ from uuid import uuid4
 
 from figures_stage import Stage
 from standfast import State
-from standfast.awaiting import run_at_once
-from standfast.core.job import Ending, Failure, NewJob
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move
-from standfast.ids import new_job_id
-from standfast.report import gather_report
-from standfast.report.model import Report
-from standfast.store.errand import run_errand
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.admin.reports import gather_report
+from standfast.model.concurrency import run_without_loop
+from standfast.model.ids import new_job_id
+from standfast.model.job import Ending, Failure, NewJob
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move
+from standfast.observe.reports.report import Report
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.stores.verb import run_procedure
 
 LEASE = timedelta(days=9)
 
@@ -47,5 +47,5 @@ class Happening(Stage):
         self.backend.run(self.verbs.change_records([Change(kind, name, 0, str(uuid4()), body, **more)]))
 
     def report(self, **span) -> Report:
-        run_at_once(self.publish())
-        return run_errand(self.backend.run, gather_report(self.verbs, timedelta(**span)))
+        run_without_loop(self.publish())
+        return run_procedure(self.backend.run, gather_report(self.verbs, timedelta(**span)))

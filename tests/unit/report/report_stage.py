@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from standfast.core.alert import NoticeKind, Severity
-from standfast.core.objective import Objective
-from standfast.objectives.standing import Standing
-from standfast.report.model import (
+from standfast.model.alerts import NoticeKind, Objective, Severity
+from standfast.observe.burn_rates import Standing
+from standfast.observe.reports.report import (
     AlertLine,
     DeathLine,
     Deliveries,

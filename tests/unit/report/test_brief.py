@@ -4,10 +4,9 @@ import pytest
 from report_page import Page
 from report_stage import FULL, QUIET, worst_with
 
-from standfast.report.brief import LONGEST_HTML, LONGEST_TEXT
-from standfast.report.sending import notice_of
-from standfast.report.tables import tables_of
-from standfast.report.text import as_text
+from standfast.admin.reports import notice_of
+from standfast.observe.reports.plain_text import LONGEST_HTML, LONGEST_TEXT, as_text
+from standfast.observe.reports.tables import tables_of
 
 WORST = worst_with("x" * 300)
 

@@ -7,17 +7,15 @@ import pytest
 from happening import Happening
 
 from standfast import Standfast
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue
-from standfast.core.alert import Notice, NoticeKind, Severity
-from standfast.core.incident import Incident, Trouble
-from standfast.core.objective import Objective
-from standfast.core.record import Decision, Fire, FireCause, Kind
-from standfast.core.states import Move
+from standfast.admin.reports import make_report
 from standfast.errors import ConfigurationError
-from standfast.incidents.book import write_incident
-from standfast.report import make_report
-from standfast.store.errand import run_errand
+from standfast.model.alerts import Notice, NoticeKind, Objective, Severity
+from standfast.model.incidents import Incident, Trouble
+from standfast.model.records import Decision, Fire, FireCause, Kind
+from standfast.model.states import Move
+from standfast.observe.catalogue import Catalogue, publish
+from standfast.observe.incidents import write_incident
+from standfast.stores.verb import run_procedure
 
 HOUR = 3600
 
@@ -62,8 +60,8 @@ def test_arguments_are_in_no_report(stage):
 
 def test_more_dead_jobs_than_are_looked_at(stage, monkeypatch):
     """It is said that some were not."""
-    monkeypatch.setattr("standfast.report.gathering.MOST_DEAD", 2)
-    monkeypatch.setattr("standfast.report.gathering._PAGE", 1)
+    monkeypatch.setattr("standfast.admin.reports.MOST_DEAD", 2)
+    monkeypatch.setattr("standfast.admin.reports._PAGE", 1)
     for _ in range(3):
         stage.die("refused")
     report = stage.report(hours=1)
@@ -73,7 +71,7 @@ def test_more_dead_jobs_than_are_looked_at(stage, monkeypatch):
 
 def test_more_errors_than_anybody_reads(stage, monkeypatch):
     """The most frequent have a line, and it is said that there are others."""
-    monkeypatch.setattr("standfast.report.gathering.MOST_SHAPES", 1)
+    monkeypatch.setattr("standfast.admin.reports.MOST_SHAPES", 1)
     for error in ("refused", "no such month", "no such month"):
         stage.die(error)
     report = stage.report(hours=1)
@@ -93,7 +91,7 @@ def test_incidents(stage):
         incident = Incident(
             id=name, trouble=trouble, summary=f"{name}\n!", at=first_at, last_at=last_at, count=2, host="web"
         )
-        run_errand(stage.backend.run, write_incident(stage.verbs, incident))
+        run_procedure(stage.backend.run, write_incident(stage.verbs, incident))
     [found] = stage.report(days=1).incidents
     assert (found.id, found.trouble, found.summary, found.count) == ("new", "crash", "new !", 2)
     assert (found.first_at, found.last_at) == (now - timedelta(days=7), now)
@@ -132,7 +130,7 @@ def test_times_that_were_made_up_for(stage):
 def test_objectives_and_apps(stage):
     """As the newest releases have published them."""
     goal = Objective(name="mail", target=0.5, task="send")
-    run_errand(
+    run_procedure(
         stage.backend.run,
         publish(stage.verbs, Catalogue("shop", "1", stage.clock.now(), "web", "0", objectives=(goal,))),
     )

@@ -10,10 +10,9 @@ from test_send_reports import EVENING, deliveries
 
 from alert_receivers import mail_server
 from standfast import AppriseChannel, CommandChannel, Standfast
-from standfast.alerts.channels.apprise import takes_html
-from standfast.alerts.delivery import ARGUMENTS, send
-from standfast.report import schedule_report
-from standfast.report.sending import notice_of
+from standfast.admin.reports import notice_of, schedule_report
+from standfast.observe.alerts.apprise import takes_html
+from standfast.observe.alerts.delivery import ARGUMENTS, send
 from standfast.testing import StandfastKit
 
 

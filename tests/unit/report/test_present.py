@@ -5,19 +5,17 @@ from datetime import timedelta
 import msgspec
 from happening import LEASE, Happening
 
-from standfast.alerts.delivery import DELIVER, QUEUE
-from standfast.alerts.seeing import NAME
-from standfast.alerts.standing import Board
-from standfast.core.alert import Alert, AlertState, Check, Example, Severity
-from standfast.core.job import NewJob
-from standfast.core.provenance import CHANNEL_KEY
-from standfast.core.record import Kind
-from standfast.core.states import Move
-from standfast.ids import new_job_id
-from standfast.report.model import Present
-from standfast.report.own import REPORT
-from standfast.schedule.closing import About, ClosedHours
-from standfast.schedule.window import Window
+from standfast.admin.reports import REPORT
+from standfast.model.alerts import Alert, AlertState, Check, Example, Severity
+from standfast.model.ids import new_job_id
+from standfast.model.job import CHANNEL_KEY, NewJob
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.observe.alerts.board import NAME, Board
+from standfast.observe.alerts.delivery import DELIVER, QUEUE
+from standfast.observe.reports.report import Present
+from standfast.schedules.closed_hours import About, ClosedHours
+from standfast.schedules.windows import Window
 
 MINUTES = 60
 

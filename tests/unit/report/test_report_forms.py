@@ -13,12 +13,12 @@ from report_page import Page
 from report_stage import EVIL, FULL, JOB, LONG_SAYS, QUIET, WRONG
 
 from standfast.errors import ConfigurationError
-from standfast.report.model import Deliveries, Present
-from standfast.report.page import as_page
-from standfast.report.tables import headline, tables_of
-from standfast.report.text import as_text
-from standfast.report.workbook import as_workbook
-from standfast.schedule.zones import find_zone
+from standfast.observe.reports.html_page import as_page
+from standfast.observe.reports.plain_text import as_text
+from standfast.observe.reports.report import Deliveries, Present
+from standfast.observe.reports.tables import headline, tables_of
+from standfast.observe.reports.workbook import as_workbook
+from standfast.schedules.zones import find_zone
 
 TAIPEI = timezone(timedelta(hours=8), "CST")
 NEW_YORK = timezone(timedelta(hours=-5), "EST")

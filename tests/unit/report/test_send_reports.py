@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import CommandChannel, Standfast, State
-from standfast.alerts.delivery import ARGUMENTS, DELIVER
-from standfast.core.alert import NoticeKind
+from standfast.admin.reports import REPORT, schedule_report
 from standfast.errors import ConfigurationError
-from standfast.report import schedule_report
-from standfast.report.own import REPORT
-from standfast.store.protocol import JobFilter
+from standfast.model.alerts import NoticeKind
+from standfast.observe.alerts.delivery import ARGUMENTS, DELIVER
+from standfast.stores.values import JobFilter
 from standfast.testing import StandfastKit
 
 EVENING = datetime(2026, 3, 4, 22, 30, tzinfo=UTC)

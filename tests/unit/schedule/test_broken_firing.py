@@ -8,12 +8,12 @@ from simulator.loop import VirtualLoop
 from simulator.world import VirtualClock
 from standfast import Every
 from standfast.events import Events
-from standfast.schedule import errands
-from standfast.schedule.plan import Template
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import BeatAnswer, Turn
-from standfast.supervisor.firing import Firing
+from standfast.schedules import fires
+from standfast.schedules.schedule import Template
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import BeatAnswer, Turn
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.scheduler import Firing
 from standfast.worker.storecalls import StoreCalls
 
 
@@ -28,8 +28,8 @@ def test_one_schedule_after_the_other_is_fired_on_the_moment() -> None:
         firing = Firing(StoreCalls(backend, clock, events, Random(1), 5.0), clock, events, timedelta())
         began = clock.boot()
         for name in ("first", "second", "third"):
-            made = errands.create(backend.verbs, name, Every(30), Template("tidy", b"{}"), timedelta())
-            run_errand(backend.run, made)
+            made = fires.create(backend.verbs, name, Every(30), Template("tidy", b"{}"), timedelta())
+            run_procedure(backend.run, made)
             await asyncio.sleep(1)
         loop = asyncio.create_task(firing.run())
         due_at = backend.run(backend.verbs.beat([])).record_due_at

@@ -6,16 +6,16 @@ import pytest
 
 from schedule_stage import JOB, NAME, NOON, Stage
 from standfast import Cron, Every
-from standfast.core.record import Change, Kind, Record
 from standfast.errors import (
     ScheduleNotFoundError,
     ScheduleUnreadableError,
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from standfast.schedule import due
-from standfast.schedule.deciding import decide
-from standfast.schedule.plan import Plan, Schedule, encode_plan, read_schedule
+from standfast.model.records import Change, Kind, Record
+from standfast.schedules import fires
+from standfast.schedules.decision import decide
+from standfast.schedules.schedule import Plan, Schedule, encode_plan, read_schedule
 
 
 @pytest.mark.parametrize("body", ["Mars/Base", "99 2 * * *", "\udcff"])
@@ -30,7 +30,7 @@ def test_what_this_machine_does_not_know_is_unreadable(body: str) -> None:
 
 def test_many_that_nobody_can_read_do_not_hide_the_others() -> None:
     stage = Stage(Every(30))
-    for number in range(2 * due.AT_ONCE):
+    for number in range(2 * fires.AT_ONCE):
         stage.spoil(f"newer-{number}", b'{"rule":{"rule":"moon"}}')
     stage.clock.advance(25)
     assert [fire.schedule for fire in stage.look().fires] == [NAME]
@@ -54,11 +54,11 @@ def test_what_nobody_can_read_can_be_deleted() -> None:
 def test_many_that_are_due_at_once_are_fired_one_look_after_the_other() -> None:
     """A look that leaves some over says so; else they would wait for the next beat."""
     stage = Stage()
-    for number in range(2 * due.AT_ONCE + 1):
+    for number in range(2 * fires.AT_ONCE + 1):
         stage.create(f"every-{number}", Every(60))
     stage.clock.advance(55)
     fired = [stage.look() for _ in range(3)]
-    assert [len(look.fires) for look in fired] == [due.AT_ONCE, due.AT_ONCE, 1]
+    assert [len(look.fires) for look in fired] == [fires.AT_ONCE, fires.AT_ONCE, 1]
     now = stage.clock.now()
     assert [look.next_due_at == now for look in fired] == [True, True, False]
 
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_fired_is_in_nobodys_way(monkeypatch: pytest.MonkeyPa
         return change_records(changes)
 
     if trouble == "deciding":
-        monkeypatch.setattr(due, "decide", decide_but_one)
+        monkeypatch.setattr(fires, "decide", decide_but_one)
     else:
         monkeypatch.setattr(stage.verbs, "change_records", change_but_one)
     look = stage.look()

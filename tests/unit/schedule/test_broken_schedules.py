@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from schedule_stage import JOB, NAME, NOON, WORKER, Stage
 from standfast import Every
-from standfast.core.job import Ending
-from standfast.core.record import Decision
-from standfast.core.states import Move, State
 from standfast.errors import ConfigurationError
-from standfast.schedule.deciding import COUNTED, MOST_RUNS
-from standfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
-from standfast.store.errand import run_errand
+from standfast.model.job import Ending
+from standfast.model.records import Decision
+from standfast.model.states import Move, State
+from standfast.schedules.decision import COUNTED, MOST_RUNS
+from standfast.schedules.declarations import Declaration, Declarer, Synchronised, synchronise
+from standfast.stores.verb import run_procedure
 
 
 def test_a_resumed_schedule_still_minds_what_is_running() -> None:
@@ -125,7 +125,7 @@ def test_an_edit_that_stood_still_meanwhile_fires_nothing_twice() -> None:
         return answer
 
     edit = stage.schedules.edit(NAME, job=lambda job: replace(job, payload=b"[]"))
-    run_errand(stand_still_once, edit)
+    run_procedure(stand_still_once, edit)
     assert len(stage.backend.run(stage.verbs.fires(NAME, 10))) == 2
     assert len({fire.job_id for fire in stage.fires()}) == len(stage.claim()) == 2
 
@@ -144,7 +144,7 @@ def test_another_that_was_made_under_the_name_meanwhile_is_left_alone() -> None:
         return answer
 
     edit = stage.schedules.edit(NAME, job=lambda job: replace(job, payload=b"[]"))
-    run_errand(make_anew_once, edit)
+    run_procedure(make_anew_once, edit)
     assert (stage.schedule.plan.rule, stage.schedule.plan.job.payload) == (Every(60), b"[]")
 
 
@@ -189,7 +189,7 @@ def test_two_backfills_at_the_same_time_fill_each_time_once() -> None:
     def fill(run) -> None:
         until = NOON + timedelta(seconds=300)
         asked = stage.schedules.backfill(NAME, NOON, until)
-        filled.append(run_errand(run, asked))
+        filled.append(run_procedure(run, asked))
 
     def let_another_in(verb):
         answer = stage.backend.run(verb)
@@ -206,7 +206,9 @@ def test_each_declaration_is_told_of_though_others_were_faster_with_some() -> No
 
     def declare(release: str, interval: float, run) -> Synchronised:
         declared = [Declaration(f"every-{number}", Every(interval + number), JOB) for number in range(20)]
-        return run_errand(run, synchronise(stage.verbs, Declarer("app", release, "w", stage.ahead), declared, ()))
+        return run_procedure(
+            run, synchronise(stage.verbs, Declarer("app", release, "w", stage.ahead), declared, ())
+        )
 
     def let_fires_come_first(verb):
         if verb.name == "change_records":

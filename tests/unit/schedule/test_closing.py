@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.schedule.closing import About, ClosedHours, Closing, closing_from, declare_hours
-from standfast.schedule.window import Window
+from standfast.schedules.closed_hours import About, ClosedHours, Closing, closing_from, declare_hours
+from standfast.schedules.windows import Window
 
 NEW_YORK = "America/New_York"
 NIGHT = Window("03:00", "03:15", notice=60)

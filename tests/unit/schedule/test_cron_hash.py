@@ -8,7 +8,7 @@ import pytest
 
 from standfast import Cron
 from standfast.errors import ConfigurationError
-from standfast.schedule.rules import Ground
+from standfast.schedules.rules import Ground
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 

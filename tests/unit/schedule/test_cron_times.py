@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast import Cron
-from standfast.schedule.rules import Ground
+from standfast.schedules.rules import Ground
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 GROUND = Ground("test", NEW_YEAR)

@@ -8,20 +8,20 @@ import pytest
 from alert_rounds import Stage
 from conformance import Harness
 from standfast import Cron, Every, Standfast
-from standfast.child.declared import bring_in_declared
-from standfast.core.crash import Death, DeathKind
-from standfast.core.states import State
 from standfast.errors import ConfigurationError
 from standfast.events import Event, ScheduleShared
-from standfast.schedule import due, errands
-from standfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
-from standfast.schedule.plan import Schedule, Template
-from standfast.schedule.schedules import Schedules
-from standfast.store.errand import Errand, run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import WorkerInfo
+from standfast.hosts.publication import bring_in_declared
+from standfast.model.crash import Death, DeathKind
+from standfast.model.states import State
+from standfast.observe.logs.event_text import sentence
+from standfast.schedules import fires
+from standfast.schedules.declarations import Declaration, Declarer, Synchronised, release_of, synchronise
+from standfast.schedules.operations import Schedules
+from standfast.schedules.schedule import Schedule, Template
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import WorkerInfo
+from standfast.stores.verb import Procedure, run_procedure
 from standfast.testing.clock import FakeClock
-from standfast.watch.telling import sentence
 
 AHEAD = timedelta(seconds=10)
 HOURLY = Every(3600, anchored=True, overlap="allow")
@@ -36,8 +36,8 @@ class Shop:
         self.verbs = self.backend.verbs
         self.errands = Schedules(self.verbs, AHEAD)
 
-    def call(self, errand: Errand):
-        return run_errand(self.backend.run, errand)
+    def call(self, errand: Procedure):
+        return run_procedure(self.backend.run, errand)
 
     def register(self, worker: str, supervisor: str) -> None:
         info = WorkerInfo(worker, supervisor, "host", 1, timedelta(seconds=15))
@@ -53,7 +53,7 @@ class Shop:
         return {schedule.name: schedule for schedule in self.call(self.errands.list())}
 
     def look(self) -> int:
-        return len(self.call(due.fire_due(self.verbs, AHEAD)).fires)
+        return len(self.call(fires.fire_due(self.verbs, AHEAD)).fires)
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_what_a_person_changed_stays_until_the_declaration_changes(shop: Shop) -
 
 
 def test_a_name_that_others_have_is_left_to_them(shop: Shop) -> None:
-    shop.call(errands.create(shop.verbs, "nightly", Every(60), Template("other", b"{}"), AHEAD))
+    shop.call(fires.create(shop.verbs, "nightly", Every(60), Template("other", b"{}"), AHEAD))
     shop.deploy("1", nightly(name="weekly"), app="elsewhere")
     done = shop.deploy("1", nightly(), nightly(name="weekly"))
     assert done.foreign == ["nightly", "weekly"]
@@ -309,7 +309,7 @@ def test_two_workers_that_deploy_at_once_agree(shop: Shop) -> None:
             next(between, lambda: None)()
         return shop.backend.run(verb)
 
-    assert run_errand(run, slow) == Synchronised()
+    assert run_procedure(run, slow) == Synchronised()
     assert shop.schedules()["nightly"].version == 1
 
 

@@ -6,9 +6,9 @@ from itertools import islice
 import pytest
 
 from standfast import AnyOf, At, Cron, Every
-from standfast.clock import LATEST
 from standfast.errors import ConfigurationError
-from standfast.schedule.rules import Ground, Rule
+from standfast.model.clock import LATEST
+from standfast.schedules.rules import Ground, Rule
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 GROUND = Ground("test", NEW_YEAR + timedelta(minutes=7))

@@ -5,8 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import AnyOf, At, Calendar, Cron, Every, Window
-from standfast.schedule.outlook import Standing, coming, next_fire, standing_of, zone_of
-from standfast.schedule.plan import Plan, Run, Schedule, Template
+from standfast.schedules.schedule import (
+    Plan,
+    Run,
+    Schedule,
+    ScheduleStatus,
+    Template,
+    coming,
+    next_fire,
+    schedule_status,
+    zone_of,
+)
 
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,16 +34,16 @@ def hours(times):
 @pytest.mark.parametrize(
     ("given", "standing"),
     [
-        ({}, Standing.ACTIVE),
-        ({"due_at": None}, Standing.DONE),
-        ({"due_at": None, "runs": (Run("j", NOON + HOUR),)}, Standing.ACTIVE),
-        ({"due_at": None, "runs": (Run("j", NOON - HOUR),)}, Standing.DONE),
-        ({"due_at": None, "paused_at": NOON}, Standing.PAUSED),
-        ({"due_at": None, "paused_at": NOON, "retired_at": NOON}, Standing.RETIRED),
+        ({}, ScheduleStatus.ACTIVE),
+        ({"due_at": None}, ScheduleStatus.DONE),
+        ({"due_at": None, "runs": (Run("j", NOON + HOUR),)}, ScheduleStatus.ACTIVE),
+        ({"due_at": None, "runs": (Run("j", NOON - HOUR),)}, ScheduleStatus.DONE),
+        ({"due_at": None, "paused_at": NOON}, ScheduleStatus.PAUSED),
+        ({"due_at": None, "paused_at": NOON, "retired_at": NOON}, ScheduleStatus.RETIRED),
     ],
 )
 def test_how_it_stands(given, standing):
-    assert standing_of(schedule(HOURLY, **given), NOON) is standing
+    assert schedule_status(schedule(HOURLY, **given), NOON) is standing
 
 
 def test_what_was_fired_ahead_is_still_to_come():

@@ -4,7 +4,7 @@ import pytest
 
 from standfast import Cron, Standfast, Window
 from standfast.errors import ConfigurationError
-from standfast.schedule.recycle import RecycleRules
+from standfast.schedules.closed_hours import RecycleRules
 
 NIGHT = Cron("0 3 * * *")
 DAY = Window("08:00", "20:00")

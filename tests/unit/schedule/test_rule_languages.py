@@ -6,8 +6,8 @@ import pytest
 
 from standfast import At, Calendar, Cron, Every, Window
 from standfast.dashboard.texts import texts_in
-from standfast.dashboard.web.saying import Saying
-from standfast.schedule.words import describe
+from standfast.dashboard.web.formatting import Formatter
+from standfast.schedules.description import describe
 
 TAIPEI = {"tz": "Asia/Taipei"}
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -134,4 +134,4 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 )
 def test_rules_are_told_in_both_languages(rule, english, chinese):
     assert str(describe(rule)) == english
-    assert Saying(texts_in("zh-Hant")).say(describe(rule)) == chinese
+    assert Formatter(texts_in("zh-Hant")).say(describe(rule)) == chinese

@@ -9,7 +9,7 @@ import pytest
 
 from standfast import AnyOf, At, Calendar, Cron, Every, Window
 from standfast.errors import ConfigurationError
-from standfast.schedule.rules import AnyRule, Ground, Misfire, Overlap
+from standfast.schedules.rules import AnyRule, Ground, Misfire, Overlap
 
 decode_rule = msgspec.json.Decoder(AnyRule).decode
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,9 +7,9 @@ import pytest
 
 from standfast import At, Calendar, Cron, Every, Window
 from standfast.errors import ConfigurationError
-from standfast.phrases import Phrase
-from standfast.schedule.rules import Ground
-from standfast.schedule.words import Upcoming, describe, upcoming
+from standfast.model.phrases import Phrase
+from standfast.schedules.description import Upcoming, describe, upcoming
+from standfast.schedules.rules import Ground
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 GROUND = Ground("nightly", NEW_YEAR)

@@ -6,8 +6,8 @@ import pytest
 
 from standfast import Calendar, Cron, Every, Window
 from standfast.errors import ConfigurationError
-from standfast.phrases import Phrase
-from standfast.schedule.rules import Ground
+from standfast.model.phrases import Phrase
+from standfast.schedules.rules import Ground
 
 NIGHTLY = Window("03:00", "03:15", tz="Asia/Taipei")
 WEEKEND = Window("00:00", "24:00", days=("sat", "sun"))

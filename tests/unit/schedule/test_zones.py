@@ -6,7 +6,7 @@ import pytest
 
 from standfast import Cron
 from standfast.errors import ConfigurationError
-from standfast.schedule.zones import change_between, find_zone, first_instant, last_instant, offset_at
+from standfast.schedules.zones import change_between, find_zone, first_instant, last_instant, offset_at
 
 NEW_YORK = find_zone("America/New_York")
 

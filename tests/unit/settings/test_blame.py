@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from standfast.child.loading import load_app
 from standfast.errors import ConfigurationError
+from standfast.hosts.loader import load_app
 
 
 @pytest.fixture

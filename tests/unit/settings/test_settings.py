@@ -9,9 +9,8 @@ import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError
-from standfast.settings import DEFAULT_URL, URL_VARIABLE, Settings, load_settings, read_settings
-from standfast.settings.loading import _warn_once
-from standfast.settings.rules import RULES
+from standfast.model.configuration import RULES
+from standfast.settings import DEFAULT_URL, URL_VARIABLE, Settings, _warn_once, load_settings, read_settings
 
 
 def problems_of(environment=None, **given):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from standfast.clock import Clock
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.clock import Clock
+from standfast.stores.sqlite.store import SqliteBackend
 
 
 @pytest.fixture

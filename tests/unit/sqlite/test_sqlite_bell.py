@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from standfast.core.job import NewJob
-from standfast.store.sqlite import bell
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.bell import SqliteListener
-from standfast.store.verb import Tone
+from standfast.model.job import NewJob
+from standfast.stores.sqlite import notify
+from standfast.stores.sqlite.notify import SqliteListener
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Tone
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""
@@ -81,8 +81,8 @@ async def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
 
 RING = """
 import sys
-from standfast.core.job import NewJob
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.stores.sqlite.store import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("from-afar", "task", b"")]))
 backend.close()
@@ -121,7 +121,7 @@ def test_verbs_that_make_nothing_due_do_not_ring(backend: SqliteBackend) -> None
 @pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let listeners look at the change counter all the time."""
-    monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(notify, "LOOK_EVERY", 0.01)
 
 
 def commit(path: Path, statement: str) -> None:
@@ -197,7 +197,7 @@ async def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
         left.close()
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", forbidden)
-            patch.setattr("standfast.store.sqlite.bell.os.listdir", lambda _: ["work-left", *living])
+            patch.setattr("standfast.stores.sqlite.notify.os.listdir", lambda _: ["work-left", *living])
             backend.bell.ring()
         assert await listener.wait(1)
 

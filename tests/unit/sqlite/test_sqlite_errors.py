@@ -10,7 +10,6 @@ from typing import cast
 
 import pytest
 
-from standfast.core.job import NewJob
 from standfast.errors import (
     ConfigurationError,
     SchemaError,
@@ -19,13 +18,13 @@ from standfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from standfast.store.sqlite import connect
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
-from standfast.store.sqlite.group import Entry
-from standfast.store.sqlite.sql_files import load_migrations
-from standfast.store.sqlite.translate import translate
-from standfast.store.verb import Access, Query, Steps, Verb
+from standfast.model.job import NewJob
+from standfast.stores.sqlite import connect
+from standfast.stores.sqlite.connect import file_system_of, refuse_network_file_system
+from standfast.stores.sqlite.engine import Entry
+from standfast.stores.sqlite.statements import load_migrations, translate
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Access, Query, Steps, Verb
 
 PATH = Path("/data/jobs.db")
 CODES = sorted(
@@ -207,9 +206,9 @@ def test_a_wrong_statement_is_not_taken_for_a_wrong_value(backend: SqliteBackend
 
 FILE_SIZE_LIMIT = """
 import resource, sys
-from standfast.core.job import NewJob
+from standfast.model.job import NewJob
 from standfast.errors import StoreFullError
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.stores.sqlite.store import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.count())
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
@@ -237,8 +236,8 @@ def test_a_file_size_limit_is_a_full_store(path: Path) -> None:
 READ_ONLY = """
 import os, sys
 from standfast.errors import StoreError
-from standfast.core.job import NewJob
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.stores.sqlite.store import SqliteBackend
 writable = SqliteBackend(sys.argv[2])
 writable.run(writable.verbs.count())
 writable.close()
@@ -295,7 +294,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     """A file on NFS is refused before anything is created, with what to do instead."""
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n")
-    monkeypatch.setattr("standfast.store.sqlite.filesystem._MOUNTS", mounts)
+    monkeypatch.setattr("standfast.stores.sqlite.connect._MOUNTS", mounts)
     backend = SqliteBackend(tmp_path / "jobs.db")
     with pytest.raises(StoreError, match=r"network file system \(nfs\).*local disk"):
         backend.run(backend.verbs.count())
@@ -305,5 +304,5 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_without_a_list_of_mounts_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system does not tell, the file is taken to be local."""
-    monkeypatch.setattr("standfast.store.sqlite.filesystem._MOUNTS", tmp_path / "nothing")
+    monkeypatch.setattr("standfast.stores.sqlite.connect._MOUNTS", tmp_path / "nothing")
     refuse_network_file_system(tmp_path / "jobs.db")

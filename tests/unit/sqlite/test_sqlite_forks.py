@@ -6,11 +6,11 @@ from forking import run_forking
 
 PRELUDE = """
 import asyncio, sqlite3, sys, threading
-from standfast.core.job import NewJob
+from standfast.model.job import NewJob
 from standfast.errors import StoreError
-from standfast.store.sqlite import forks
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.verb import Access, Command, Query, Verb
+from standfast.stores.sqlite import connect as forks
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Access, Command, Query, Verb
 
 backend = SqliteBackend(sys.argv[1])
 

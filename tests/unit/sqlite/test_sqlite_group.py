@@ -13,13 +13,13 @@ import pytest
 from msgspec import DecodeError
 
 from interruptions import TimeIsUpError
-from standfast.core.job import NewJob
-from standfast.core.states import State
 from standfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.forks import Connection
-from standfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
-from standfast.store.verb import Access, Command, Query, Steps, Tone, Verb
+from standfast.model.job import NewJob
+from standfast.model.states import State
+from standfast.stores.sqlite.connect import Connection
+from standfast.stores.sqlite.engine import GROUP_LIMIT, Entry, GroupWriter
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.verb import Access, Command, Query, Steps, Tone, Verb
 
 
 def writer_of(backend: SqliteBackend) -> GroupWriter:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from standfast.core.job import Claim, Ending, Failure, NewJob, OnConflict
-from standfast.core.states import Move, Reason, State
-from standfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import Claim, Ending, Failure, NewJob, OnConflict
+from standfast.model.states import Move, Reason, State
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest, JobFilter, WorkerInfo
 from standfast.testing import FakeClock
 
 

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from standfast.core.job import ClaimRef, Ending, NewJob, Verdict
-from standfast.core.memo import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
-from standfast.core.states import Move, State
 from standfast.errors import ValueNotStoredError
-from standfast.store.protocol import ClaimRequest, WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.verb import Steps, Verb
+from standfast.model.job import ClaimRef, Ending, NewJob, Verdict
+from standfast.model.memos import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
+from standfast.model.states import Move, State
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.stores.verb import Steps, Verb
 from standfast.testing import FakeClock
 
 T = TypeVar("T")

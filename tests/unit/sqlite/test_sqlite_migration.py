@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from standfast.core.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
-from standfast.core.memo import FOR_EVER, Memo, Save, signal_memo, signal_reason
-from standfast.core.record import Change, Decision, Fire, Kind, Record
-from standfast.core.states import Move, State
-from standfast.store.protocol import ClaimRequest, JobFilter, Turn, Vitals, WorkerBeat
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.lease import this_boot
-from standfast.store.sqlite.sql_files import load_migrations
-from standfast.store.times import seconds_to_micros, to_micros
+from standfast.model.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
+from standfast.model.memos import FOR_EVER, Memo, Save, signal_memo, signal_reason
+from standfast.model.records import Change, Decision, Fire, Kind, Record
+from standfast.model.states import Move, State
+from standfast.stores.rows import seconds_to_micros, to_micros
+from standfast.stores.sqlite.statements import load_migrations, this_boot
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest, JobFilter, Turn, Vitals, WorkerBeat
 from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
@@ -170,8 +169,8 @@ def test_memos_can_be_kept(backend: SqliteBackend) -> None:
 
 OPEN = """
 import os, sys
-from standfast.core.job import NewJob
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.stores.sqlite.store import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 sys.stdin.readline()
 backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"", key=str(os.getpid()))]))

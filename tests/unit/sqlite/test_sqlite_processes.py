@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import KnownTask, NewJob
-from standfast.core.states import State
-from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.group import Entry
-from standfast.store.sqlite.sql_files import load_migrations, load_statements
-from standfast.store.verb import Access
+from standfast.model.crash import Death, DeathKind
+from standfast.model.job import KnownTask, NewJob
+from standfast.model.states import State
+from standfast.stores.sqlite.engine import Entry
+from standfast.stores.sqlite.statements import load_migrations, load_statements
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.stores.verb import Access
 from standfast.testing import FakeClock
 
 LEASE = timedelta(seconds=15)
@@ -39,8 +39,8 @@ def run_script(script: str, path: Path) -> None:
 
 FORK = """
 import os, sys
-from standfast.core.job import NewJob
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.stores.sqlite.store import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("parent", "task", b"")]))
 inherited = backend._engine()
@@ -67,8 +67,8 @@ def test_a_fork_reopens(path: Path) -> None:
 
 FIRST_START = """
 import os, sys
-from standfast.core.job import NewJob
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.stores.sqlite.store import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 sys.stdin.readline()
 backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"")]))
@@ -93,7 +93,7 @@ def test_migrations_leave_all_or_nothing(path: Path, monkeypatch: pytest.MonkeyP
     whole = load_migrations("jobs", None)
     broken = ((*whole[0], "CREATE TABLE nonsense ("),)
     with monkeypatch.context() as patch:
-        patch.setattr("standfast.store.sqlite.migrate.load_migrations", lambda *_: broken)
+        patch.setattr("standfast.stores.sqlite.statements.load_migrations", lambda *_: broken)
         first = SqliteBackend(path)
         with pytest.raises(Exception, match="incomplete input"):
             first.run(first.verbs.count())
@@ -140,7 +140,7 @@ def test_beats_of_another_boot_are_worth_nothing(
     register(backend, "before")
     backend.run(backend.verbs.beat([WorkerBeat("before")]))
     register(backend, "silent")
-    monkeypatch.setattr("standfast.store.sqlite.verbs.this_boot", lambda: "another boot")
+    monkeypatch.setattr("standfast.stores.sqlite.statements.this_boot", lambda: "another boot")
     rebooted = SqliteBackend(path, clock=FakeClock(boot=3.0))
     register(rebooted, "after")
     answer = rebooted.run(rebooted.verbs.beat([WorkerBeat("after")]))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from standfast.core.job import NewJob
-from standfast.core.record import Change, Decision, Fire, Kind
 from standfast.errors import ValueNotStoredError
-from standfast.store.protocol import JobFilter
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.model.records import Change, Decision, Fire, Kind
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import JobFilter
 from standfast.testing import FakeClock
 
 CLOCK = FakeClock()
@@ -40,9 +40,9 @@ def shown(backend: SqliteBackend) -> list[int]:
 SUPERVISE = """
 import sys, uuid
 from datetime import UTC, datetime, timedelta
-from standfast.core.job import NewJob
-from standfast.core.record import Change, Decision, Fire, Kind
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.model.records import Change, Decision, Fire, Kind
+from standfast.stores.sqlite.store import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 run, verbs = backend.run, backend.verbs

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from standfast.clock import SystemClock
-from standfast.core.job import NewJob
 from standfast.errors import StoreUnavailableError
-from standfast.store.examination import Severity
-from standfast.store.protocol import JobFilter, WorkerBeat, WorkerInfo
-from standfast.store.sqlite import bell
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.connect import Files
-from standfast.store.sqlite.examine import examine_file
-from standfast.store.sqlite.existing import refuse_missing_tables
+from standfast.model.clock import SystemClock
+from standfast.model.job import NewJob
+from standfast.stores.doctor import Severity
+from standfast.stores.sqlite import notify
+from standfast.stores.sqlite.connect import Files
+from standfast.stores.sqlite.doctor import examine_file
+from standfast.stores.sqlite.migrate import refuse_missing_tables
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import JobFilter, WorkerBeat, WorkerInfo
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_a_listener_watches_the_file_that_bears_the_name(
     path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The counter of a restored file is news, and is the one looked at from then on."""
-    monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(notify, "LOOK_EVERY", 0.01)
 
     listener = backend.bell.listen()
     heard = [await listener.wait(0.05)]
@@ -179,8 +179,8 @@ def test_who_only_closes_a_replaced_file_leaves_it_as_it_is(path: Path, backend:
 def use_and_die(path: Path) -> None:
     """Use a store in a process that is killed: its log stays behind."""
     program = (
-        "import os, sys; from standfast.core.job import NewJob;"
-        "from standfast.store.sqlite.backend import SqliteBackend;"
+        "import os, sys; from standfast.model.job import NewJob;"
+        "from standfast.stores.sqlite.store import SqliteBackend;"
         "backend = SqliteBackend(sys.argv[1]); job = NewJob('of-the-dead', 'task', b'');"
         "backend.run(backend.verbs.enqueue([job]));"
         "os.kill(os.getpid(), 9)"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from standfast.core.job import NewJob
-from standfast.ids import new_job_id
-from standfast.store.sqlite import turn
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.store.sqlite.turn import Turn
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.stores.sqlite import engine
+from standfast.stores.sqlite.engine import FairLock
+from standfast.stores.sqlite.store import SqliteBackend
 
 WITHOUT_A_PAUSE = """
 import sys, threading
-from standfast.core.job import NewJob
-from standfast.ids import new_job_id
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.job import NewJob
+from standfast.model.ids import new_job_id
+from standfast.stores.sqlite.store import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
 
@@ -76,7 +76,7 @@ def is_taken(folder: Path) -> bool:
 def test_the_turn_is_had_for_as_long_as_one_writes(tmp_path: Path) -> None:
     """Also where there was no folder; and another process that was forked meanwhile does not keep it."""
     folder = tmp_path / "bell"
-    with Turn(folder):
+    with FairLock(folder):
         assert is_taken(folder)
         held, over = os.pipe()
         child = os.fork()
@@ -94,10 +94,10 @@ def test_the_turn_is_had_for_as_long_as_one_writes(tmp_path: Path) -> None:
 
 def test_who_waits_for_the_turn_in_vain_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody may have stopped with it in hand. It is not asked for again for a while, and then it is."""
-    monkeypatch.setattr(turn, "PATIENCE", 0.01)
-    monkeypatch.setattr(turn, "LEFT_ALONE", 3600.0)
-    own = Turn(tmp_path)
-    with Turn(tmp_path), own:
+    monkeypatch.setattr(engine, "PATIENCE", 0.01)
+    monkeypatch.setattr(engine, "LEFT_ALONE", 3600.0)
+    own = FairLock(tmp_path)
+    with FairLock(tmp_path), own:
         pass
     with own:
         assert not is_taken(tmp_path)
@@ -108,5 +108,5 @@ def test_who_waits_for_the_turn_in_vain_goes_on_without(tmp_path: Path, monkeypa
 
 def test_where_there_can_be_no_turns_one_writes_without(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with Turn(tmp_path / "file" / "bell"), Turn(tmp_path / "none" / "bell"):
+    with FairLock(tmp_path / "file" / "bell"), FairLock(tmp_path / "none" / "bell"):
         pass

@@ -11,20 +11,20 @@ from simulator.fleet import SimulatedChild
 from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import VirtualClock
-from standfast.core.job import Claim, NewJob
-from standfast.core.states import State
 from standfast.errors import ConfigurationError, StoreUnavailableError
 from standfast.events import Event, Events
+from standfast.model.job import Claim, NewJob
+from standfast.model.states import State
 from standfast.settings import Settings
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import BeatAnswer, ClaimRequest, DueSuspects, Worker, WorkerInfo
-from standfast.store.verb import Verb
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import BeatAnswer, ClaimRequest, DueSuspects, Worker, WorkerInfo
+from standfast.stores.verb import Verb
 from standfast.supervisor.child import Child, ChildSpec, Phase
-from standfast.supervisor.chores import nobody_minds
-from standfast.supervisor.heart import Heart
-from standfast.supervisor.witness import Witness
+from standfast.supervisor.heartbeat import Heartbeat
+from standfast.supervisor.housekeeping import nobody_minds
+from standfast.supervisor.incidents.detector import IncidentDetector
+from standfast.worker.claim_log import ClaimLog
 from standfast.worker.messages import Message, Renewed, Told
-from standfast.worker.notes import Notes
 from standfast.worker.storecalls import StoreCalls
 
 SETTINGS = Settings(url="memory://", lease=15.0, keep_finished=100.0)
@@ -81,7 +81,7 @@ class Household:
         process, supervisor = Process(1, "child"), Process(2, "supervisor")
         near, self.far = WireEnd.pair(supervisor, process)
         log = MemoryLog()
-        self.notes = Notes(log)
+        self.notes = ClaimLog(log)
         self.child = Child(ChildSpec(name), SimulatedChild(process, near, log), 0.0, Phase.WORKING)
         self.events = Events()
         self.told_events: list[Event] = []
@@ -92,10 +92,10 @@ class Household:
         self.register(name)
 
     def beat(
-        self, witness: Witness | None = None, lost: Callable[[Worker], Awaitable[None]] = nobody_minds
-    ) -> Heart:
+        self, witness: IncidentDetector | None = None, lost: Callable[[Worker], Awaitable[None]] = nobody_minds
+    ) -> Heartbeat:
         """Begin to beat."""
-        heart = Heart(
+        heart = Heartbeat(
             self.calls,
             self.clock,
             self.settings,

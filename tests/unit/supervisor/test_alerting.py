@@ -14,33 +14,28 @@ from msgspec.structs import replace
 
 from alert_receivers import hook
 from simulator.world import EPOCH, VirtualClock
-from standfast.alerts.added import add_rule, remove_rule
-from standfast.alerts.board import amend_rule
-from standfast.alerts.channel import CommandChannel, DeadMan
-from standfast.alerts.defaults import with_defaults
-from standfast.alerts.delivery import QUEUE, delivery_jobs, trial_notice
-from standfast.alerts.notices import filing
-from standfast.alerts.pace import EVERY
-from standfast.alerts.seeing import seen_in
-from standfast.alerts.standing import Board
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check, Notice, NoticeKind
-from standfast.core.record import Kind
 from standfast.errors import StoreUnavailableError
 from standfast.events import Events
+from standfast.model.alerts import AlertRule, Check, Notice, NoticeKind
+from standfast.model.records import Kind
+from standfast.observe.alerts.alert_rules import AlertSettings, with_defaults
+from standfast.observe.alerts.board import Board, board_in
+from standfast.observe.alerts.board_changes import add_rule, amend_rule, filing, remove_rule
+from standfast.observe.alerts.channel import CommandChannel, DeadMan
+from standfast.observe.alerts.delivery import QUEUE, delivery_jobs, trial_notice
 from standfast.settings import Settings
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import BeatAnswer, Turn
-from standfast.supervisor.alerting import Alerting
-from standfast.supervisor.delivering import Courier
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import BeatAnswer, Turn
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.alert_pace import EVERY
+from standfast.supervisor.alerting import Alerting, NotificationSender
 from standfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")
 SILENCE = 8.0
 DISK_OFF = AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9, enabled=False)  # that of this machine
-WATCHING = Watching(
+WATCHING = AlertSettings(
     rules=with_defaults(
         (
             AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=SILENCE),
@@ -50,7 +45,7 @@ WATCHING = Watching(
 )
 
 
-async def started(fleet: Fleet, workers: int, watching: Watching = WATCHING) -> None:
+async def started(fleet: Fleet, workers: int, watching: AlertSettings = WATCHING) -> None:
     """Start a fleet that looks for trouble."""
     fleet.watching = watching
     await fleet.start_all(workers)
@@ -58,7 +53,7 @@ async def started(fleet: Fleet, workers: int, watching: Watching = WATCHING) -> 
 
 def board(fleet: Fleet) -> Board:
     """Return the board."""
-    return seen_in(fleet.store.apply(fleet.store.records(Kind.BOARD))).board
+    return board_in(fleet.store.apply(fleet.store.records(Kind.BOARD))).board
 
 
 def told(fleet: Fleet) -> Sequence[Notice]:
@@ -90,7 +85,7 @@ def test_a_machine_that_is_gone_is_told_once_and_in_time(dies: int) -> None:
 @pytest.mark.parametrize("dies", range(3))
 def test_a_machine_that_was_given_up_before_the_rule_counts_it_silent_is_told_in_time(dies: int) -> None:
     """As by default: a lease is over after half the time that a worker may be silent."""
-    watching = Watching(rules=with_defaults((DISK_OFF,)))
+    watching = AlertSettings(rules=with_defaults((DISK_OFF,)))
     above = next(rule.above or 0.0 for rule in watching.rules if rule.name == "worker_silent")
 
     async def scenario(fleet: Fleet) -> None:
@@ -116,9 +111,9 @@ def test_a_rule_that_people_change_is_kept_to_in_time(declared: dict[str, Any]) 
     changed = next(rule for rule in WATCHING.rules if rule.name == "worker_silent")
 
     async def scenario(fleet: Fleet) -> None:
-        await started(fleet, 3, Watching(rules=rules))
+        await started(fleet, 3, AlertSettings(rules=rules))
         await fleet.until(50)  # the rules are told by then
-        run_errand(fleet.store.apply, amend_rule(fleet.store, changed.name, lambda _: changed))
+        run_procedure(fleet.store.apply, amend_rule(fleet.store, changed.name, lambda _: changed))
         await fleet.until(100)
         fleet.kill(fleet.trees[2])
         at = fleet.clock.now()
@@ -138,7 +133,7 @@ def test_a_rule_that_people_add_is_kept_to_in_time_and_told_once(dies: int | Non
         ops = CommandChannel(name="ops", command=("true",))
         await started(fleet, 3, replace(WATCHING, channels=(ops,)))
         await fleet.until(50)
-        run_errand(fleet.store.apply, add_rule(fleet.store, added))
+        run_procedure(fleet.store.apply, add_rule(fleet.store, added))
         fleet.enqueue([100.0] * 300, lasts=80)  # more than they run at once
         await fleet.until(100)
         if dies is not None:
@@ -147,7 +142,7 @@ def test_a_rule_that_people_add_is_kept_to_in_time_and_told_once(dies: int | Non
         [fired] = [notice for notice in told(fleet) if notice.rule == "work waits"]
         assert 120 < (fired.at - EPOCH).total_seconds() < 120 + (10 if dies is None else 25)
         assert "work waits" in {alert.rule for alert in board(fleet).firing}
-        run_errand(fleet.store.apply, remove_rule(fleet.store, "work waits"))
+        run_procedure(fleet.store.apply, remove_rule(fleet.store, "work waits"))
         await fleet.until(250)
         assert "work waits" not in {alert.rule for alert in board(fleet).alerts}
         assert [notice.rule for notice in told(fleet)].count("work waits") == 1
@@ -270,7 +265,7 @@ def test_who_is_gone_since_the_store_was_away_is_told_after() -> None:
 
 def test_without_a_rule_about_queues_rounds_are_as_seldom() -> None:
     async def scenario(fleet: Fleet) -> None:
-        await started(fleet, 1, Watching(rules=(WATCHING.rules[0],)))
+        await started(fleet, 1, AlertSettings(rules=(WATCHING.rules[0],)))
         await fleet.until(200)
         rounds = fleet.called("queue_ages")
         assert len(rounds) == pytest.approx(200 / EVERY, abs=1)
@@ -283,12 +278,14 @@ async def test_who_has_the_first_turn_and_nobody_else_pings_the_dead_mans_switch
     """With each beat that the store has answered; not where nothing is watched."""
     clock, events = VirtualClock(), Events()
     calls = StoreCalls(MemoryBackend(clock), clock, events, Random(1), 5.0)
-    courier = partial(Courier, calls, clock, events, Random(1), supervisor="s", lease=timedelta(seconds=15))
+    courier = partial(
+        NotificationSender, calls, clock, events, Random(1), supervisor="s", lease=timedelta(seconds=15)
+    )
     alerting = Alerting(calls, clock, events, SETTINGS, courier=courier, children=lambda: (), beat_now=lambda: None)
     running = asyncio.ensure_future(alerting.run())
 
     async def heed(rank: int, path: str, *, enabled: bool = True) -> None:
-        alerting.learn(Watching(dead_man=DeadMan(url=f"{receiver.url}/{path}"), enabled=enabled))
+        alerting.learn(AlertSettings(dead_man=DeadMan(url=f"{receiver.url}/{path}"), enabled=enabled))
         alerting.heed(BeatAnswer(frozenset({"w"}), clock.now(), turns={"w": Turn(rank, 2)}))
         await asyncio.sleep(1)
 
@@ -405,7 +402,7 @@ def test_deliveries_that_a_person_holds_back_cost_nothing() -> None:
 
 def test_who_does_not_watch_asks_nothing() -> None:
     async def scenario(fleet: Fleet) -> None:
-        await started(fleet, 1, Watching(rules=WATCHING.rules, enabled=False))
+        await started(fleet, 1, AlertSettings(rules=WATCHING.rules, enabled=False))
         await fleet.until(100)
         assert fleet.called("queue_ages", "workers") == []
 

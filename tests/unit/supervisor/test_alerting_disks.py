@@ -10,22 +10,19 @@ import pytest
 from household import Moody
 
 from simulator.world import VirtualClock
-from standfast.alerts.defaults import with_defaults
-from standfast.alerts.pace import EVERY
-from standfast.alerts.watching import Watching
-from standfast.core.alert import Notice, NoticeKind
-from standfast.core.record import Kind
 from standfast.events import Events
+from standfast.model.alerts import Notice, NoticeKind
+from standfast.model.records import Kind
+from standfast.observe.alerts.alert_rules import AlertSettings, with_defaults
 from standfast.settings import Settings
-from standfast.store.protocol import BeatAnswer, Turn, WorkerBeat, WorkerInfo
-from standfast.supervisor.alerting import Alerting
-from standfast.supervisor.delivering import Courier
-from standfast.supervisor.measuring import EXAMINED_EVERY
-from standfast.supervisor.premises import Premises
+from standfast.stores.values import BeatAnswer, Turn, WorkerBeat, WorkerInfo
+from standfast.supervisor.alert_pace import EVERY
+from standfast.supervisor.alerting import Alerting, NotificationSender
+from standfast.supervisor.probes import EXAMINED_EVERY, StorageState
 from standfast.worker.storecalls import StoreCalls
 
 SETTINGS = Settings(url="memory://")
-WATCHING = Watching(rules=with_defaults(()))
+WATCHING = AlertSettings(rules=with_defaults(()))
 
 
 class Machines:
@@ -43,10 +40,12 @@ class Machines:
         verbs = self.backend.verbs
         self.backend.run(verbs.register(WorkerInfo(f"w{number}", f"s{number}", f"host{number}", 1, lease)))
         calls = StoreCalls(self.backend, self.clock, events, Random(1), 5.0)
-        courier = partial(Courier, calls, self.clock, events, Random(1), supervisor=f"s{number}", lease=lease)
+        courier = partial(
+            NotificationSender, calls, self.clock, events, Random(1), supervisor=f"s{number}", lease=lease
+        )
 
-        async def survey() -> Premises:
-            return Premises(disks={f"host{number}:/": self.shares[number]})
+        async def survey() -> StorageState:
+            return StorageState(disks={f"host{number}:/": self.shares[number]})
 
         return Alerting(
             calls,

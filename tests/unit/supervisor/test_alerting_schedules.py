@@ -10,20 +10,18 @@ import pytest
 
 from simulator.world import EPOCH
 from standfast import Every
-from standfast.alerts.defaults import with_defaults
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check, Notice, NoticeKind
-from standfast.core.record import Change, Decision, Kind
-from standfast.schedule import errands
-from standfast.schedule.plan import Template
+from standfast.model.alerts import AlertRule, Check, Notice, NoticeKind
+from standfast.model.records import Change, Decision, Kind
+from standfast.observe.alerts.alert_rules import AlertSettings, with_defaults
+from standfast.schedules import fires
+from standfast.schedules.schedule import Template
 from standfast.settings import Settings
-from standfast.store.errand import run_errand
-from standfast.store.verb import Verb
+from standfast.stores.verb import Verb, run_procedure
 from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")
 DISK_OFF = AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9, enabled=False)  # that of this machine
-WATCHING = Watching(rules=with_defaults((DISK_OFF,)))
+WATCHING = AlertSettings(rules=with_defaults((DISK_OFF,)))
 PERIOD = 1200.0
 PLANNED = PERIOD - EPOCH.timestamp() % PERIOD
 """When the schedule is to fire, in virtual seconds."""
@@ -34,7 +32,7 @@ async def started(fleet: Fleet, workers: int = 2) -> None:
     fleet.watching = WATCHING
     payload = msgspec.json.encode({"v": 1, "args": {"kind": "ok", "seconds": 0.1}})
     rule, ahead = Every(PERIOD, anchored=True), timedelta(seconds=SETTINGS.look_ahead)
-    run_errand(fleet.store.apply, errands.create(fleet.store, "nightly", rule, Template("work", payload), ahead))
+    run_procedure(fleet.store.apply, fires.create(fleet.store, "nightly", rule, Template("work", payload), ahead))
     await fleet.start_all(workers)
 
 

@@ -7,11 +7,11 @@ import pytest
 from household import SETTINGS, Household
 from msgspec.structs import replace
 
-from standfast.core.job import ClaimRef, Ending, NewJob
-from standfast.core.states import Move, State
 from standfast.events import DeadRemoved
-from standfast.store.protocol import JobFilter, Worker, WorkerBeat
-from standfast.supervisor.chores import SWEEP_EVERY, SWEPT_AT_ONCE
+from standfast.model.job import ClaimRef, Ending, NewJob
+from standfast.model.states import Move, State
+from standfast.stores.values import JobFilter, Worker, WorkerBeat
+from standfast.supervisor.housekeeping import SWEEP_EVERY, SWEPT_AT_ONCE
 
 pytestmark = pytest.mark.virtual_time
 

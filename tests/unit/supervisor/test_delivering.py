@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from alert_receivers import hook
 from figures_stage import Stage
 from standfast import CommandChannel, WebhookChannel
-from standfast.alerts.delivery import DELIVER, QUEUE, delivery_jobs, trial_notice
-from standfast.alerts.watching import NOT_WATCHING, Watching
-from standfast.clock import SystemClock
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import NewJob
-from standfast.core.states import State
 from standfast.errors import StoreUnavailableError
 from standfast.events import Events, JobCompleted, JobDied, JobRetrying
-from standfast.ids import new_job_id
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import JobFilter
-from standfast.supervisor.delivering import AT_ONCE, Courier
-from standfast.supervisor.figuring import FigureKeeper
+from standfast.model.clock import SystemClock
+from standfast.model.crash import Death, DeathKind
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.states import State
+from standfast.observe.alerts.alert_rules import ALERTS_OFF, AlertSettings
+from standfast.observe.alerts.delivery import DELIVER, QUEUE, delivery_jobs, trial_notice
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import JobFilter
+from standfast.supervisor.alerting import AT_ONCE, NotificationSender
+from standfast.supervisor.figures import FigureKeeper
 from standfast.worker.storecalls import StoreCalls
 
 SECRET = "a-secret-of-the-receiver"
@@ -58,11 +58,11 @@ class Bench:
         events = Events()
         events.subscribe(self.told.append)
         channels = [] if receiver is None else [WebhookChannel(name="ops", url=receiver.url, secret=SECRET)]
-        self.watching = Watching(app="shop:app", channels=tuple(channels))
+        self.watching = AlertSettings(app="shop:app", channels=tuple(channels))
         calls = StoreCalls(self.backend, self.clock, events, Random(1), 5.0)
         self.figures = FigureKeeper(calls, self.clock, "s1")
         events.subscribe(self.figures.hear)
-        self.courier = Courier(
+        self.courier = NotificationSender(
             calls,
             here or self.clock,
             events,
@@ -165,7 +165,7 @@ async def test_a_job_that_cannot_be_read_is_a_dead_letter():
     assert [type(event) for event in bench.told] == [JobDied]
 
 
-@pytest.mark.parametrize("watching", [Watching(), NOT_WATCHING])
+@pytest.mark.parametrize("watching", [AlertSettings(), ALERTS_OFF])
 async def test_without_channels_it_claims_nothing(watching):
     bench = Bench()
     bench.watching = watching
@@ -233,7 +233,7 @@ async def test_a_program_that_is_not_done_when_a_stop_has_waited_is_killed_and_t
     bench, started = Bench(), tmp_path / "started"
     os.mkfifo(started)
     program = f"echo $$ > {started}; sleep 60"
-    bench.watching = Watching(channels=(CommandChannel(name="ops", command=("sh", "-c", program)),))
+    bench.watching = AlertSettings(channels=(CommandChannel(name="ops", command=("sh", "-c", program)),))
     bench.order()
     sending = asyncio.create_task(bench.courier.deliver_due())
     pid = int(await asyncio.to_thread(started.read_text))

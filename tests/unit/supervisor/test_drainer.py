@@ -15,14 +15,14 @@ from simulator.process import Process
 from simulator.story import SETTINGS
 from simulator.wishes import make_wish
 from simulator.world import World
-from standfast.core.job import Job
-from standfast.core.states import State
 from standfast.events import Events
-from standfast.store.errand import arun_errand
-from standfast.supervisor import drainer, recycling
-from standfast.supervisor.drainer import Drainer
+from standfast.model.job import Job
+from standfast.model.states import State
+from standfast.stores.verb import arun_procedure
+from standfast.supervisor import recycler
+from standfast.supervisor.child import ChildSlot
 from standfast.supervisor.orders import RefusedError, give_order
-from standfast.supervisor.place import Place
+from standfast.supervisor.recycler import Drainer
 
 BEATEN = SETTINGS.beat_every + 1.5
 """Seconds until an order was taken."""
@@ -50,11 +50,11 @@ class Scene:
         return next(name for name, each in self.world.worker_process.items() if each is process)
 
     async def order(self, what: str, process: Process) -> None:
-        await arun_errand(self.world.call, give_order(self.world.store, what, self.worker(process)))
+        await arun_procedure(self.world.call, give_order(self.world.store, what, self.worker(process)))
         await asyncio.sleep(BEATEN)
 
     async def drain(self, process: Process) -> None:
-        await self.order(drainer.ORDER, process)
+        await self.order(recycler.DRAIN_ORDER, process)
 
     async def enqueue(self, *seconds: float, kind: str = "fine") -> list[str]:
         """Enqueue jobs that take so long, and let them start."""
@@ -169,7 +169,7 @@ def test_a_reload_or_a_recycle_fills_the_place_again(again) -> None:
         if again == "reload":
             scene.tree._supervisor.reload()
         else:
-            await scene.order(recycling.ORDER, other)
+            await scene.order(recycler.RECYCLE_ORDER, other)
         await asyncio.sleep(30)
         assert len(scene.alive) == 2
         assert not {drained, other} & set(scene.alive)
@@ -209,8 +209,8 @@ def test_who_is_drained_while_it_is_replaced_takes_the_fresh_one_along(caplog, b
             await asyncio.sleep(STARTED)
             jobs = await scene.enqueue(*([40] if busy else []))
             drained = await scene.runner_of(jobs[0]) if busy else scene.alive[0]
-            await arun_errand(
-                scene.world.call, give_order(scene.world.store, recycling.ORDER, scene.worker(drained))
+            await arun_procedure(
+                scene.world.call, give_order(scene.world.store, recycler.RECYCLE_ORDER, scene.worker(drained))
             )
             while len(scene.tree.children) < 3:  # noqa: ASYNC110 - no process tells of its start
                 await asyncio.sleep(0.01)
@@ -314,7 +314,7 @@ class OneChild:
     stopping = False
 
     def __init__(self, child) -> None:
-        self.places = [Place()]
+        self.places = [ChildSlot()]
         self.child = child
 
     def children(self) -> list:

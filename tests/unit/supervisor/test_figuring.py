@@ -7,13 +7,13 @@ import pytest
 
 from figures_stage import Stage
 from simulator.world import VirtualClock
-from standfast.core.job import Failure
-from standfast.core.record import Kind
-from standfast.core.states import Move
 from standfast.events import Events, JobDied
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import BeatAnswer, Turn
-from standfast.supervisor.figuring import FigureKeeper
+from standfast.model.job import Failure
+from standfast.model.records import Kind
+from standfast.model.states import Move
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import BeatAnswer, Turn
+from standfast.supervisor.figures import FigureKeeper
 from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time

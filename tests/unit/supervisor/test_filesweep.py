@@ -12,18 +12,16 @@ from typing import Any
 
 import pytest
 
-from standfast.core.job import ClaimRef, NewJob
-from standfast.durable.shelf import Shelf
+from standfast.durable.files import FileStore, lasting_shelf_of, shelf_of
 from standfast.events import Events
+from standfast.model.job import ClaimRef, NewJob
 from standfast.settings import Settings
-from standfast.store.files import lasting_shelf_of, shelf_of
-from standfast.store.identity import identity_of
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import WorkerBeat, WorkerInfo
-from standfast.store.verb import Verb
-from standfast.supervisor import filesweep
-from standfast.supervisor.chores import Chores
-from standfast.supervisor.filesweep import BITE_EVERY, ROUND_EVERY, YOUNG, FileSweep
+from standfast.stores.backend import identity_of
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import WorkerBeat, WorkerInfo
+from standfast.stores.verb import Verb
+from standfast.supervisor import housekeeping
+from standfast.supervisor.housekeeping import FILES_AT_ONCE_EVERY, FILES_EVERY, YOUNG, FileSweep, Housekeeping
 from standfast.testing.clock import FakeClock
 from standfast.worker.storecalls import StoreCalls
 
@@ -33,7 +31,7 @@ BITE = 5
 @pytest.fixture(autouse=True)
 def small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have few files do: each is written down for good, which takes its time."""
-    monkeypatch.setattr(filesweep, "BITE", BITE)
+    monkeypatch.setattr(housekeeping, "BITE", BITE)
 
 
 class Counting(MemoryBackend):
@@ -126,7 +124,7 @@ def test_files_stay_when_the_store_was_emptied(tmp_path: Path, when: str, caplog
             ground.sweep._round = ground.shelf.jobs(older_than=0)
         ground.backend.verbs._jobs.clear()
         ground.backend.verbs._records.clear()
-        ground.clock.advance(ROUND_EVERY)
+        ground.clock.advance(FILES_EVERY)
         await ground.sweep.bite()
         assert [kept.exists(), young.exists()] == [True, True]
         assert ("is another one than before" in caplog.text) == (when == "within one")
@@ -146,17 +144,17 @@ def test_all_folders_are_looked_through_in_bites(tmp_path: Path) -> None:
         assert ground.sweep.is_due
         await ground.sweep.bite()
         assert (ground.backend.glances, ground.sweep.is_due) == (1, False)
-        ground.clock.advance(BITE_EVERY)
+        ground.clock.advance(FILES_AT_ONCE_EVERY)
         assert ground.sweep.is_due
         await ground.sweep.bite()
         assert ground.backend.glances == 2
-        ground.clock.advance(ROUND_EVERY - 1)
+        ground.clock.advance(FILES_EVERY - 1)
         assert not ground.sweep.is_due
         gone = ground.file("gone")
         ground.clock.advance(1)
         while ground.sweep.is_due:
             await ground.sweep.bite()
-            ground.clock.advance(BITE_EVERY)
+            ground.clock.advance(FILES_AT_ONCE_EVERY)
         assert not gone.exists()
         assert sorted(ground.shelf.jobs(older_than=0)) == sorted(there)
 
@@ -189,7 +187,7 @@ def test_a_folder_that_cannot_be_read_is_told_of_and_tried_again_later(tmp_path:
         assert "cannot be looked through: [Errno 13] not yours" in caplog.text
         assert not ground.sweep.is_due
         ground.shelf.jobs = jobs  # type: ignore[method-assign]
-        ground.clock.advance(ROUND_EVERY)
+        ground.clock.advance(FILES_EVERY)
         await ground.sweep.bite()
         assert not gone.exists()
 
@@ -231,8 +229,8 @@ def test_a_folder_that_does_not_answer_holds_up_no_burial(tmp_path: Path) -> Non
             return tmp_path
 
         settings = Settings(url="redis://cache", files=str(tmp_path))
-        chores = Chores(ground.sweep._calls, ground.clock, settings, Events(), came_back=lambda: None)
-        chores._files._shelf = Shelf(find, ground.shelf._part, 1_000)
+        chores = Housekeeping(ground.sweep._calls, ground.clock, settings, Events(), came_back=lambda: None)
+        chores._files._shelf = FileStore(find, ground.shelf._part, 1_000)
         span = timedelta(seconds=15)
         ground.backend.run(ground.backend.verbs.register(WorkerInfo("lost", "s", "host", 1, span)))
         beat = [WorkerBeat("ours")]

@@ -8,14 +8,14 @@ import pytest
 
 from simulator.world import VirtualClock
 from standfast import Every
-from standfast.core.record import Change, Kind
 from standfast.events import Events, ScheduleFired
-from standfast.schedule import errands
-from standfast.schedule.plan import Template
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import BeatAnswer, Turn
-from standfast.supervisor.firing import Firing
+from standfast.model.records import Change, Kind
+from standfast.schedules import fires
+from standfast.schedules.schedule import Template
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import BeatAnswer, Turn
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.scheduler import Firing
 from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time
@@ -38,7 +38,7 @@ class Bench:
 
     def create(self, name: str = "tidy", rule=RULE) -> None:
         verbs = self.backend.verbs
-        run_errand(self.backend.run, errands.create(verbs, name, rule, Template("tidy", b"{}"), self.ahead))
+        run_procedure(self.backend.run, fires.create(verbs, name, rule, Template("tidy", b"{}"), self.ahead))
 
     def beat(self, *, rank: int) -> None:
         due_at = self.backend.run(self.backend.verbs.beat([])).record_due_at

@@ -9,12 +9,12 @@ import tempfile
 
 import pytest
 
-from standfast.supervisor.folder import PREFIX, private_folder, sweep_abandoned
+from standfast.supervisor.process import PREFIX, private_folder, sweep_abandoned
 
 OWNER = """
 import sys
 import subprocess
-from standfast.supervisor.folder import private_folder
+from standfast.supervisor.process import private_folder
 with private_folder() as folder:
     (folder.path / "w.notes").write_text("1")
     child = subprocess.Popen(["cat"], pass_fds=[folder.lock]) if "with a child" in sys.argv else None

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from standfast.settings import Settings
-from standfast.supervisor import guardian
-from standfast.supervisor.guard import COMMAND, Guard, patience_for
-from standfast.supervisor.guard import PATIENCE as LONGEST_PATIENCE
+from standfast.supervisor import reaper_main
+from standfast.supervisor.reaper import COMMAND, Reaper, patience_for
+from standfast.supervisor.reaper import PATIENCE as LONGEST_PATIENCE
 
 PATIENCE = 1.0
 COMMAND_FOR_TESTS = (*COMMAND[:-1], str(PATIENCE))
@@ -66,7 +66,7 @@ def tell(guard: subprocess.Popen, words: str) -> None:
 
 def is_alive(pid: int) -> bool:
     with suppress(OSError):
-        return guardian.started_of(pid) is not None
+        return reaper_main.started_of(pid) is not None
     return False
 
 
@@ -95,8 +95,8 @@ def test_so_is_what_its_children_have_started_in_sessions_of_their_own(guard, st
     offspring = int(parent.stdout.readline())
     tell(guard, f"+{parent.pid}\n")
     try:
-        if guardian.knows_children():
-            time.sleep(2 * guardian.LEARN_EVERY)  # nothing tells when it has looked
+        if reaper_main.knows_children():
+            time.sleep(2 * reaper_main.LEARN_EVERY)  # nothing tells when it has looked
             parent.kill()
             parent.wait()
         guard.stdin.close()
@@ -119,7 +119,7 @@ def test_who_has_ended_before_is_none_of_its_business(guard, sleeper) -> None:
 
 def test_a_pid_that_was_given_to_another_process_is_left_alone(sleeper) -> None:
     known = {sleeper.pid: ("long before", sleeper.pid)}
-    guardian.wait_and_kill(known, patience=0.0)
+    reaper_main.wait_and_kill(known, patience=0.0)
     assert known == {}
     assert sleeper.poll() is None
 
@@ -144,7 +144,7 @@ def _ignores(pid: int, number: int) -> bool:
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
-async def pid_of(guard: Guard, other_than: int | None = None) -> int:
+async def pid_of(guard: Reaper, other_than: int | None = None) -> int:
     while guard.pid in (None, other_than):  # noqa: ASYNC110 - a guard tells nobody that it has begun
         await asyncio.sleep(0.01)
     return guard.pid
@@ -154,7 +154,7 @@ def test_a_guard_that_dies_is_started_again_and_told_all(sleeper, caplog) -> Non
     """Said once; and a clean stop leaves none behind."""
 
     async def story() -> None:
-        guard = Guard(COMMAND_FOR_TESTS)
+        guard = Reaper(COMMAND_FOR_TESTS)
         running = asyncio.ensure_future(guard.run())
         await pid_of(guard)
         guard.add(sleeper.pid)
@@ -177,7 +177,7 @@ def test_a_short_lease_leaves_orphans_less_time(sleeper, restarted) -> None:
     """The guard is told of it, also where it has to be started again after that."""
 
     async def story() -> None:
-        guard = Guard(PATIENT_COMMAND)
+        guard = Reaper(PATIENT_COMMAND)
         running = asyncio.ensure_future(guard.run())
         await pid_of(guard)
         guard.learn(Settings(lease=1.5))
@@ -208,7 +208,7 @@ def test_after_a_quiet_time_the_death_of_a_guard_is_a_new_trouble(caplog) -> Non
     """It is told again, and the pause before the next is the first, short one."""
 
     async def story() -> None:
-        guard = Guard(COMMAND_FOR_TESTS, settled_after=0.0)
+        guard = Reaper(COMMAND_FOR_TESTS, settled_after=0.0)
         running = asyncio.ensure_future(guard.run())
         for _ in range(4):
             await pid_of(guard)
@@ -224,7 +224,7 @@ def test_after_a_quiet_time_the_death_of_a_guard_is_a_new_trouble(caplog) -> Non
 
 def test_a_clean_stop_waits_for_the_end_of_the_guard(sleeper) -> None:
     async def story() -> int:
-        guard = Guard(COMMAND_FOR_TESTS)
+        guard = Reaper(COMMAND_FOR_TESTS)
         running = asyncio.ensure_future(guard.run())
         await pid_of(guard)
         pid = guard.pid
@@ -240,7 +240,7 @@ def test_a_clean_stop_waits_for_the_end_of_the_guard(sleeper) -> None:
 
 def test_where_it_cannot_be_started_that_is_said_once(caplog) -> None:
     async def story() -> None:
-        guard = Guard(("/nowhere/python",))
+        guard = Reaper(("/nowhere/python",))
         running = asyncio.ensure_future(guard.run())
         guard.add(1)
         await asyncio.sleep(2.0)  # it is tried twice within this time

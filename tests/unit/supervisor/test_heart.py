@@ -6,11 +6,10 @@ from datetime import timedelta
 import pytest
 from household import SETTINGS, Household
 
-from standfast.core.crash import DeathKind
-from standfast.core.job import ClaimRef, NewJob, OnConflict
-from standfast.core.vitals import Vitals
 from standfast.events import WorkerLost
-from standfast.store.protocol import DueSuspects
+from standfast.model.crash import DeathKind
+from standfast.model.job import ClaimRef, NewJob, OnConflict
+from standfast.stores.values import DueSuspects, Vitals
 from standfast.supervisor.child import Exit, Phase
 from standfast.worker.messages import Adopt, Buried, Renewed, Revoke
 

@@ -4,7 +4,7 @@ import pytest
 from household import SETTINGS, Household
 from msgspec.structs import replace
 
-from standfast.store.protocol import Turn, WorkerBeat
+from standfast.stores.values import Turn, WorkerBeat
 from standfast.supervisor.child import Phase
 
 pytestmark = pytest.mark.virtual_time

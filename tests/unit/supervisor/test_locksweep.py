@@ -7,15 +7,13 @@ from random import Random
 import pytest
 from household import Household
 
-from standfast.core.record import Change, Kind
+from standfast.durable.lockstate import REMEMBERED, LockRequest, give_back, look_at_all, take
 from standfast.events import Events
-from standfast.locks.errands import give_back, look_at_all, take
-from standfast.locks.roll import REMEMBERED, Bid
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
-from standfast.supervisor import locksweep
-from standfast.supervisor.chores import SWEEP_EVERY
-from standfast.supervisor.locksweep import ROUND_EVERY, LockSweep
+from standfast.model.records import Change, Kind
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import run_procedure
+from standfast.supervisor import housekeeping
+from standfast.supervisor.housekeeping import LOCKS_EVERY, SWEEP_EVERY, LockSweep
 from standfast.testing.clock import FakeClock
 from standfast.worker.storecalls import StoreCalls
 
@@ -32,19 +30,21 @@ class Scene:
 
     def hold(self, name: str) -> int:
         """Let one have a lock, or have it for longer; return its token."""
-        token = run_errand(self.backend.run, take(self.backend.verbs, Kind.LOCK, name, Bid("one", TTL))).token
+        token = run_procedure(
+            self.backend.run, take(self.backend.verbs, Kind.LOCK, name, LockRequest("one", TTL))
+        ).token
         assert token is not None
         return token
 
     def use(self, name: str) -> int:
         """Let one have a lock for a moment; return its token."""
         token = self.hold(name)
-        run_errand(self.backend.run, give_back(self.backend.verbs, Kind.LOCK, name, "one"))
+        run_procedure(self.backend.run, give_back(self.backend.verbs, Kind.LOCK, name, "one"))
         return token
 
     def locks(self) -> list[str]:
         """Return the names of those that are known."""
-        return list(run_errand(self.backend.run, look_at_all(self.backend.verbs))[1])
+        return list(run_procedure(self.backend.run, look_at_all(self.backend.verbs))[1])
 
 
 async def test_what_nobody_has_used_for_long_is_forgotten() -> None:
@@ -76,7 +76,7 @@ async def test_a_lock_whose_token_is_ahead_of_the_clock_is_remembered() -> None:
 
 async def test_many_are_forgotten_a_bite_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next bite follows soon, unless there are no more: then it is an hour until the next look."""
-    monkeypatch.setattr(locksweep, "BITE", 2)
+    monkeypatch.setattr(housekeeping, "BITE", 2)
     scene = Scene()
     for number in range(3):
         scene.use(f"lock-{number}")
@@ -89,7 +89,7 @@ async def test_many_are_forgotten_a_bite_at_a_time(monkeypatch: pytest.MonkeyPat
     await scene.sweep.bite()
     assert scene.locks() == []
     assert not scene.sweep.is_due
-    scene.clock.advance(ROUND_EVERY)
+    scene.clock.advance(LOCKS_EVERY)
     assert scene.sweep.is_due
 
 
@@ -97,7 +97,7 @@ async def test_many_are_forgotten_a_bite_at_a_time(monkeypatch: pytest.MonkeyPat
 async def test_a_supervisor_looks_once_an_hour() -> None:
     house = Household()
     house.beat()
-    await asyncio.sleep(ROUND_EVERY - SWEEP_EVERY)
+    await asyncio.sleep(LOCKS_EVERY - SWEEP_EVERY)
     assert not house.backend.calls_of("records")
     await asyncio.sleep(SWEEP_EVERY * 3)
     assert len(house.backend.calls_of("records")) == 1

@@ -6,13 +6,12 @@ import threading
 
 import pytest
 
-from standfast.alerts.scout import Here
-from standfast.core.alert import AlertRule, Check
 from standfast.errors import StoreUnavailableError
+from standfast.model.alerts import AlertRule, Check
+from standfast.observe.alerts.monitor import LocalView
 from standfast.settings import Settings
-from standfast.store.examination import Examination
-from standfast.supervisor.measuring import LEAST_CALLS, Measures
-from standfast.supervisor.premises import SERVER_EVERY, Premises, PremisesLook, Surveyor
+from standfast.stores.doctor import Examination
+from standfast.supervisor.probes import LEAST_CALLS, SERVER_EVERY, Measures, PremisesLook, StorageState, Surveyor
 from standfast.testing.clock import FakeClock
 
 RULES = [AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9)]
@@ -35,7 +34,7 @@ async def test_a_disk_that_never_answers_keeps_nobody():
     def look():
         asked.append(threading.current_thread())
         answers.wait(30)
-        return Premises(disks={"me:/": 0.5})
+        return StorageState(disks={"me:/": 0.5})
 
     survey = Surveyor(look, patience=0.02)
     assert [await survey() for _ in range(3)] == [None] * 3
@@ -49,7 +48,7 @@ async def test_a_disk_that_never_answers_keeps_nobody():
 
 
 async def test_a_look_that_fails_came_to_nothing_and_the_next_one_may_not():
-    outcomes = iter([OSError("it went away"), Premises()])
+    outcomes = iter([OSError("it went away"), StorageState()])
 
     def look():
         outcome = next(outcomes)
@@ -58,7 +57,7 @@ async def test_a_look_that_fails_came_to_nothing_and_the_next_one_may_not():
         return outcome
 
     survey = Surveyor(look)
-    assert [await survey(), await survey()] == [None, Premises()]
+    assert [await survey(), await survey()] == [None, StorageState()]
 
 
 @pytest.mark.parametrize(
@@ -72,13 +71,13 @@ def test_that_a_disk_is_full_or_no_more_is_news_until_it_is_told(shares, news):
     clock = FakeClock()
     measures, found = Measures(clock), []
     for share in shares:
-        here = Here(clock.now(), disks={"me:/": share})
+        here = LocalView(clock.now(), disks={"me:/": share})
         found.append(measures.is_news(here, RULES))
         measures.not_told()
         assert measures.is_news(here, RULES) is found[-1]
         measures.told(here, RULES)
     assert found == news
-    assert not measures.is_news(Here(clock.now(), disks={"me:/": 1.0}), [])
+    assert not measures.is_news(LocalView(clock.now(), disks={"me:/": 1.0}), [])
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -19,20 +19,17 @@ from msgspec.structs import replace
 from alert_receivers import hook, join_pings
 from simulator.loop import here
 from simulator.world import EPOCH, VirtualClock
-from standfast.alerts.channel import CommandChannel, DeadMan
-from standfast.alerts.defaults import with_defaults
-from standfast.alerts.pace import CATCHING_UP, EVERY_BUSY
-from standfast.alerts.seeing import seen_in
-from standfast.alerts.standing import Board
-from standfast.alerts.watching import Watching
-from standfast.core.alert import AlertRule, Check, Notice, NoticeKind
-from standfast.core.record import Kind
 from standfast.events import Events, ScheduleMissed
+from standfast.model.alerts import AlertRule, Check, Notice, NoticeKind
+from standfast.model.records import Kind
+from standfast.observe.alerts.alert_rules import AlertSettings, with_defaults
+from standfast.observe.alerts.board import Board, board_in
+from standfast.observe.alerts.channel import CommandChannel, DeadMan
 from standfast.settings import Settings
-from standfast.store.protocol import BeatAnswer, Turn
-from standfast.store.verb import Verb
-from standfast.supervisor.alerting import Alerting
-from standfast.supervisor.delivering import Courier
+from standfast.stores.values import BeatAnswer, Turn
+from standfast.stores.verb import Verb
+from standfast.supervisor.alert_pace import CATCHING_UP, EVERY_BUSY
+from standfast.supervisor.alerting import Alerting, NotificationSender
 from standfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 
@@ -43,11 +40,11 @@ GONE_AT = 40.0
 ABOVE = 30.0
 SILENT = AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=ABOVE)
 DISK_OFF = AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9, enabled=False)  # that of this machine
-WATCHING = Watching(rules=with_defaults((SILENT, DISK_OFF)))
+WATCHING = AlertSettings(rules=with_defaults((SILENT, DISK_OFF)))
 IN_TIME = 5.0
 
 
-async def bereft(fleet: Fleet, workers: int, watching: Watching = WATCHING) -> str:
+async def bereft(fleet: Fleet, workers: int, watching: AlertSettings = WATCHING) -> str:
     """Start a fleet, and let the first of it be gone; return which worker that was."""
     fleet.watching = watching
     await fleet.start_all(workers)
@@ -70,7 +67,7 @@ def told_of(fleet: Fleet, worker: str) -> list[float]:
 
 def board(fleet: Fleet) -> Board:
     """Return the board."""
-    return seen_in(fleet.store.apply(fleet.store.records(Kind.BOARD))).board
+    return board_in(fleet.store.apply(fleet.store.records(Kind.BOARD))).board
 
 
 def is_in_time(told: Sequence[float], within: float = ABOVE) -> bool:
@@ -233,7 +230,9 @@ class Bench:
         self.backend = Moody(self.clock)
         self.events = Events()
         calls = StoreCalls(self.backend, self.clock, self.events, Random(1), 5.0)
-        courier = partial(Courier, calls, self.clock, self.events, Random(1), supervisor="s", lease=timedelta(15))
+        courier = partial(
+            NotificationSender, calls, self.clock, self.events, Random(1), supervisor="s", lease=timedelta(15)
+        )
         self.alerting = Alerting(
             calls, self.clock, self.events, SETTINGS, courier=courier, children=lambda: (), beat_now=lambda: None
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.supervisor.notify import Notifier
+from standfast.supervisor.systemd import Notifier
 
 
 class Manager:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from standfast.supervisor import offspring
-from standfast.supervisor.offspring import LOST_STATUS, Offspring
+from standfast.supervisor import process
+from standfast.supervisor.process import LOST_STATUS, WaitedProcess
 
 SLEEP = "import time; time.sleep(600)"
 HOG = "hoard = bytearray(150 << 20); hoard[::4096] = b'x' * len(range(0, 150 << 20, 4096))"
@@ -23,13 +23,13 @@ SPIN = "import time\nwhile time.process_time() < 0.3: pass"
 def _systems(request, monkeypatch) -> None:
     """Play systems that cannot see an end without taking it, and that have no pidfd."""
     if request.param in {"without waitid", "with neither"}:
-        monkeypatch.setattr(offspring, "_CAN_SEE", False)
+        monkeypatch.setattr(process, "_CAN_SEE", False)
     if request.param in {"without pidfd", "with neither"}:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
 
 
-def start(code: str) -> Offspring:
-    return Offspring([sys.executable, "-c", code], pass_fds=[], env=dict(os.environ))
+def start(code: str) -> WaitedProcess:
+    return WaitedProcess([sys.executable, "-c", code], pass_fds=[], env=dict(os.environ))
 
 
 @pytest.mark.usefixtures("_systems")

@@ -7,10 +7,11 @@ from random import Random
 import pytest
 from household import Household, Moody
 
-from standfast.core.record import Change, Kind
 from standfast.events import Events
-from standfast.store.errand import arun_errand
-from standfast.store.protocol import BeatAnswer
+from standfast.model.records import Change, Kind
+from standfast.stores.values import BeatAnswer
+from standfast.stores.verb import arun_procedure
+from standfast.supervisor.locks import take_permit
 from standfast.supervisor.orders import (
     LASTS,
     CarryOut,
@@ -21,7 +22,6 @@ from standfast.supervisor.orders import (
     give_order,
     look_at_order,
 )
-from standfast.supervisor.permit import take_permit
 from standfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time
@@ -53,11 +53,11 @@ def waiting(backend: Moody) -> int:
 
 
 async def look(backend: Moody, order: Order) -> Order | None:
-    return await arun_errand(backend.arun, look_at_order(backend.verbs, order.id))
+    return await arun_procedure(backend.arun, look_at_order(backend.verbs, order.id))
 
 
 async def give(backend: Moody, what: str, worker: str, **more) -> Order:
-    return await arun_errand(backend.arun, give_order(backend.verbs, what, worker, **more))
+    return await arun_procedure(backend.arun, give_order(backend.verbs, what, worker, **more))
 
 
 async def test_who_has_the_worker_carries_it_out_once() -> None:
@@ -219,7 +219,7 @@ async def test_taking_an_order_back() -> None:
     desk = Desk(house.backend, "ours")
     order = await give(house.backend, "dump", "ours")
     for _ in range(2):
-        await arun_errand(house.backend.arun, forget_order(house.verbs, order.id))
+        await arun_procedure(house.backend.arun, forget_order(house.verbs, order.id))
     await desk.beat()
     assert desk.done == []
     assert await look(house.backend, order) is None
@@ -256,4 +256,4 @@ async def test_a_permit_that_cannot_be_read_is_nobodys(body) -> None:
     change = Change(Kind.PERMIT, "recycle", 0, "token", body)
     house.backend.run(house.backend.verbs.change_records([change]))
     taken = take_permit(house.backend.verbs, "recycle", "ours", timedelta(seconds=5))
-    assert await arun_errand(house.backend.arun, taken)
+    assert await arun_procedure(house.backend.arun, taken)

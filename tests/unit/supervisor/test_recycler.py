@@ -16,13 +16,12 @@ from simulator.world import VirtualClock
 from standfast.errors import StoreUnavailableError
 from standfast.events import Event, Events, WorkerNotRecycled, WorkerRecycling
 from standfast.settings import Settings
-from standfast.store.errand import arun_errand
+from standfast.stores.verb import arun_procedure
 from standfast.supervisor.child import Child, ChildSpec, Phase
+from standfast.supervisor.locks import RECYCLE, Permit, take_permit
 from standfast.supervisor.orders import Order, RefusedError
-from standfast.supervisor.permit import RECYCLE, Permit, take_permit
 from standfast.supervisor.plan import Ports
-from standfast.supervisor.recycler import Recycler
-from standfast.supervisor.recycling import Limits, Urgency
+from standfast.supervisor.recycler import Limits, Recycler, Urgency
 from standfast.worker.storecalls import StoreCalls
 
 STARTS_WITHIN = 2.0
@@ -291,7 +290,7 @@ def test_the_permit_of_a_dead_supervisor_comes_to_its_end() -> None:
     async def story() -> None:
         scene = Scene(recycle_age=1)
         taken = take_permit(scene.backend.verbs, RECYCLE, "dead", timedelta(seconds=15))
-        assert await arun_errand(scene.backend.arun, taken)
+        assert await arun_procedure(scene.backend.arun, taken)
         await asyncio.sleep(14)
         assert scene.events(WorkerRecycling) == []
         await asyncio.sleep(6)
@@ -313,7 +312,7 @@ def test_a_permit_lost_meanwhile_is_waited_for_and_the_old_one_goes_on(caplog) -
         assert (old.phase, fresh.phase) == (Phase.WORKING, Phase.WORKING)
         scene.backend.away = False
         taken = take_permit(scene.backend.verbs, RECYCLE, "other", timedelta(seconds=15))
-        assert await arun_errand(scene.backend.arun, taken)
+        assert await arun_procedure(scene.backend.arun, taken)
         await asyncio.sleep(14)
         assert old.phase is Phase.WORKING
         await asyncio.sleep(10)

@@ -8,13 +8,13 @@ from simulator.process import Process
 from simulator.story import SETTINGS
 from simulator.world import World
 from standfast.errors import StoreUnavailableError
-from standfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
+from standfast.supervisor.children import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
 from standfast.supervisor.hangs import HangWatch
-from standfast.supervisor.heart import Heart
+from standfast.supervisor.heartbeat import Heartbeat
 from standfast.supervisor.plan import Plan
-from standfast.supervisor.reception import Reception
 from standfast.supervisor.recycler import Recycler
-from standfast.worker.tending import MOST_FAILURES
+from standfast.supervisor.supervisor import ChildMessages
+from standfast.worker.loops import MOST_FAILURES
 
 
 def play(story) -> None:
@@ -86,7 +86,7 @@ def test_a_loop_beside_the_work_may_fail_for_good(monkeypatch, caplog) -> None:
 
 def test_a_loop_that_fails_now_and_then_costs_nothing(monkeypatch) -> None:
     """The beat begins anew before a lease is over: no child is lost."""
-    beat, beats = Heart._beat, []
+    beat, beats = Heartbeat._beat, []
 
     async def stumble(self) -> float:
         beats.append(self)
@@ -94,7 +94,7 @@ def test_a_loop_that_fails_now_and_then_costs_nothing(monkeypatch) -> None:
             raise ValueError("a bug")
         return await beat(self)
 
-    monkeypatch.setattr(Heart, "_beat", stumble)
+    monkeypatch.setattr(Heartbeat, "_beat", stumble)
 
     async def story() -> None:
         world = World(1)
@@ -196,7 +196,7 @@ def test_children_that_the_store_does_not_register_are_not_said_to_hang(monkeypa
 
 
 def test_a_child_that_cannot_be_understood_is_replaced_and_no_other(monkeypatch) -> None:
-    hear, garbled = Reception.hear, []
+    hear, garbled = ChildMessages.hear, []
 
     async def mishear(self, child) -> None:
         if garbled:
@@ -205,7 +205,7 @@ def test_a_child_that_cannot_be_understood_is_replaced_and_no_other(monkeypatch)
         async with asyncio.timeout(10):
             return await hear(self, child)
 
-    monkeypatch.setattr(Reception, "hear", mishear)
+    monkeypatch.setattr(ChildMessages, "hear", mishear)
 
     async def story() -> None:
         world = World(1)

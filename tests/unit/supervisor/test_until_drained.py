@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from household import Household
 
-from standfast.core.job import ClaimRef, Ending, NewJob
-from standfast.core.states import Move, State
-from standfast.supervisor.drain import LOOK_EVERY, QUIET_LOOKS, until_drained
+from standfast.model.job import ClaimRef, Ending, NewJob
+from standfast.model.states import Move, State
+from standfast.supervisor.supervisor import LOOK_EVERY, QUIET_LOOKS, until_drained
 
 pytestmark = pytest.mark.virtual_time
 

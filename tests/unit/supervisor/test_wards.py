@@ -6,12 +6,11 @@ from datetime import timedelta
 import pytest
 from household import Household
 
-from standfast.core.record import Kind
-from standfast.locks.errands import free, look_at_all, take
-from standfast.locks.roll import Bid
-from standfast.store.errand import run_errand
-from standfast.supervisor.wards import Wards
-from standfast.worker.keptfile import LOST, KeptFile
+from standfast.durable.lockstate import LockRequest, free, look_at_all, take
+from standfast.model.records import Kind
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.locks import HeldLocks
+from standfast.worker.locks import LOST, LockExpiryFile
 from standfast.worker.messages import Holds
 
 pytestmark = pytest.mark.virtual_time
@@ -27,20 +26,22 @@ class Scene:
         self.house = Household()
         self.backend = self.house.backend
         self.path = folder / "kept"
-        self.file = KeptFile(self.path, create=True)
-        self.wards = Wards(self.house.calls, self.house.clock)
+        self.file = LockExpiryFile(self.path, create=True)
+        self.wards = HeldLocks(self.house.calls, self.house.clock)
         self.running = asyncio.ensure_future(self.wards.run())
 
     def acquire(self, holder: str, worker: str = "ours", slot: int = 0) -> None:
         """Let a child have the lock, and tell of it."""
-        bid = Bid(holder, timedelta(seconds=TTL), 20)
-        look = run_errand(self.backend.run, take(self.backend.verbs, Kind.LOCK, "a", bid))
+        bid = LockRequest(holder, timedelta(seconds=TTL), 20)
+        look = run_procedure(self.backend.run, take(self.backend.verbs, Kind.LOCK, "a", bid))
         assert look.token is not None
         self.wards.take(worker, Holds("a", holder, TTL, self.house.clock.boot(), str(self.path), slot))
 
     def holders(self) -> list[str]:
         """Return who holds it by the store."""
-        return [each.id for each in run_errand(self.backend.run, look_at_all(self.backend.verbs))[1]["a"].holders]
+        return [
+            each.id for each in run_procedure(self.backend.run, look_at_all(self.backend.verbs))[1]["a"].holders
+        ]
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ async def test_what_a_dead_child_had_is_given_back_when_the_store_is_back(folder
 async def test_a_lock_that_was_taken_is_told_as_lost(folder) -> None:
     scene = Scene(folder)
     scene.acquire("one", slot=2)
-    run_errand(scene.backend.run, free(scene.backend.verbs, "a"))
+    run_procedure(scene.backend.run, free(scene.backend.verbs, "a"))
     await asyncio.sleep(TTL / 2)
     assert scene.file.read(2) == LOST
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast.supervisor.watching import FileWatch
+from standfast.supervisor.plan import FileWatch
 
 
 @pytest.fixture

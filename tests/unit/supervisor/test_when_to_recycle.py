@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import Cron, Every, Window
-from standfast.schedule.recycle import RecycleRules
+from standfast.schedules.closed_hours import RecycleRules
 from standfast.settings import Settings
-from standfast.supervisor.recycling import ROOM, SPREAD, TOO_MUCH, Due, Limits, Urgency, Wear, Wish
+from standfast.supervisor.recycler import ROOM, SPREAD, TOO_MUCH, Due, Limits, Urgency, Wear, Wish
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
 MB = 1_000_000

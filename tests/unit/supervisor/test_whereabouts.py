@@ -5,12 +5,12 @@ import traceback
 
 import pytest
 
-from standfast.supervisor.evidence.whereabouts import where_it_hangs
-from standfast.worker import running
-from standfast.worker.places import users_line
+from standfast.supervisor.incidents.snapshot import where_it_hangs
+from standfast.worker import execution
+from standfast.worker.loops import users_line
 
 CURRENT, OTHER = "Current thread 0x1 (most recent call first):", "Thread 0x2 (most recent call first):"
-LOOP = f'  File "{traceback.__file__}", line 3 in select\n  File "{running.__file__}", line 9 in run'
+LOOP = f'  File "{traceback.__file__}", line 3 in select\n  File "{execution.__file__}", line 9 in run'
 RENDER = f'  File "{traceback.__file__}", line 5 in wait\n  File "/srv/jobs.py", line 12 in render\n{LOOP}'
 BILL = RENDER.replace("line 12 in render", "line 7 in bill")
 PACKAGES = "/venv/site-packages"

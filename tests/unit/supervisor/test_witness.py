@@ -8,17 +8,17 @@ from datetime import timedelta
 import pytest
 from household import Household
 
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.job import ClaimRef, NewJob, Progress
 from standfast.errors import StoreUnavailableError
-from standfast.incidents.desk import Desk
-from standfast.incidents.naming import named_in
-from standfast.store.protocol import Worker, WorkerInfo
-from standfast.supervisor import witness as module
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.job import ClaimRef, NewJob, Progress
+from standfast.observe.incidents import named_in
+from standfast.stores.values import Worker, WorkerInfo
 from standfast.supervisor.child import Exit, Phase
-from standfast.supervisor.evidence.involved import words_of
-from standfast.supervisor.evidence.memory import Seen
-from standfast.supervisor.witness import MOMENT, Witness
+from standfast.supervisor.incidents import detector as module
+from standfast.supervisor.incidents.death import Seen
+from standfast.supervisor.incidents.detector import MOMENT, IncidentDetector
+from standfast.supervisor.incidents.recorder import IncidentRecorder
+from standfast.supervisor.incidents.snapshot import words_of
 from standfast.worker.messages import Noticed, Stuck
 
 SEGV, KILLED = Exit(-signal.SIGSEGV, 50 << 20, 1.5), Exit(-signal.SIGKILL, 900 << 20, 1.5)
@@ -67,7 +67,7 @@ class Seat:
     def __init__(self, house: Household, monkeypatch, memory: Memory | None = None) -> None:
         monkeypatch.setattr(module, "surroundings", self._surroundings)  # threads and virtual time do not mix
         self.tray = Tray()
-        self.witness = Witness(house.clock, self.tray, memory or Memory())
+        self.witness = IncidentDetector(house.clock, self.tray, memory or Memory())
         self.witness.meet("s-1", lambda: [house.child])
         self.writing = asyncio.ensure_future(self.witness.write(house.calls, house.settings))
 
@@ -225,7 +225,7 @@ class TestTheSameDeathAgain:
         """Let a child die so, one after the other, each with a job of its own; return incidents and their names."""
         house, kept, names = Household(), {}, []
         seat = Seat(house, monkeypatch)
-        desk = seat.witness._desk = Desk(house.clock)
+        desk = seat.witness._desk = IncidentRecorder(house.clock)
         for number, (end, task) in enumerate(zip(ends, tasks, strict=False)):
             [claim] = house.claim("ours", NewJob(f"job-{number}", task, b"{}"))
             house.notes.answered(number + 1, [claim.ref])

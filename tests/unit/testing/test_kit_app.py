@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from standfast import ConfigurationError, Context, KeyTakenError, Standfast, State
-from standfast.clock import SystemClock
-from standfast.store.memory.backend import MemoryBackend
+from standfast.model.clock import SystemClock
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.waiter import Waiter
 from standfast.testing import StandfastKit
 from standfast.testing.clock import FakeClock
-from standfast.waiter import Waiter
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from standfast import (
 )
 from standfast.events import JobProgressed
 from standfast.testing import StandfastKit
-from standfast.worker import running
+from standfast.worker import execution
 
 
 def outcomes(runs):
@@ -431,7 +431,7 @@ def test_a_task_that_is_declared_later_takes_what_waits_for_it(app, kit):
 
 
 def test_a_handler_that_cannot_be_stopped_fails_the_test(app, kit, monkeypatch):
-    monkeypatch.setattr(running, "STUCK_AFTER", 0.3)
+    monkeypatch.setattr(execution, "STUCK_AFTER", 0.3)
     release = threading.Event()
 
     @app.task(timeout=0.3)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import Context, Cron, Every, ScheduleNotFoundError, Standfast
-from standfast.core.record import Decision
 from standfast.events import ScheduleFired, ScheduleMissed
+from standfast.model.records import Decision
 from standfast.testing import StandfastKit
 
 HOUR = 3600

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import Context, Every, Interrupted, Standfast, Window
-from standfast.core.states import State
+from standfast.model.states import State
 from standfast.testing import StandfastKit
 
 START = datetime(2026, 3, 1, 2, 59, tzinfo=UTC)

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from simulator.trail import Trail
-from standfast.core.job import ClaimRef
-from standfast.worker.saving import FLUSH_LIMIT
+from standfast.model.job import ClaimRef
+from standfast.worker.progress import FLUSH_LIMIT
 
 FIRST, SECOND = ClaimRef("job", 1), ClaimRef("job", 2)
 

@@ -7,10 +7,9 @@ import msgspec
 import pytest
 
 from standfast import Secret, Standfast
-from standfast.codec import Arguments, carried_in, carrying, trace_id_in
-from standfast.codec.carried import MOST
-from standfast.watch.envelope import changed_payload, decoded_args
-from standfast.watch.jobfields import job_fields
+from standfast.admin.job_details import changed_payload, decoded_args, job_fields
+from standfast.model.arguments import Arguments
+from standfast.model.codec import MOST, add_trace_context, read_trace_context, trace_id_in
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CARRIED = {"traceparent": PARENT, "tracestate": "shop=blue"}
@@ -34,7 +33,7 @@ def test_without_tracing_a_payload_is_what_it_always_was(given, payload):
     app = Standfast("memory://")
     task = app.task(send)
     assert task.enqueue(**given).job().payload == payload
-    assert carrying(payload, {}) == payload
+    assert add_trace_context(payload, {}) == payload
     app.close()
 
 
@@ -42,11 +41,11 @@ def test_without_tracing_a_payload_is_what_it_always_was(given, payload):
 def test_what_is_carried_changes_no_argument(given):
     """The handler receives what was given, the views show it, and secrets stay secret."""
     payload = ARGUMENTS.encode((), given)
-    carries = carrying(payload, CARRIED)
+    carries = add_trace_context(payload, CARRIED)
     assert json.loads(carries) == {**json.loads(payload), "trace": CARRIED}
     assert ARGUMENTS.decode(carries) == ARGUMENTS.decode(payload) == given
     assert decoded_args(carries) == decoded_args(payload)
-    assert carried_in(carries) == CARRIED
+    assert read_trace_context(carries) == CARRIED
     assert trace_id_in(carries) == "0af7651916cd43dd8448eb211c80319c"
     assert bool(ARGUMENTS.scrub_for(carries)) == ("token" in given)
 
@@ -65,34 +64,36 @@ def test_what_is_carried_changes_no_argument(given):
 )
 def test_a_payload_that_carries_nothing_readable_has_no_trace(payload):
     """An argument that is called so is an argument; what is broken is as if it were not there."""
-    assert carried_in(payload) == {}
+    assert read_trace_context(payload) == {}
     assert trace_id_in(payload) is None
 
 
 @pytest.mark.parametrize("parent", ["", "00-xyz", f"00-{'0' * 32}-b7ad6b7169203331-01", PARENT.upper()])
 def test_a_trace_that_is_none_has_no_id(parent):
-    assert trace_id_in(carrying(b'{"v":1,"args":{}}', {"traceparent": parent})) is None
+    assert trace_id_in(add_trace_context(b'{"v":1,"args":{}}', {"traceparent": parent})) is None
 
 
 def test_too_much_is_not_carried_but_for_the_trace_itself():
     """A baggage of a megabyte would be stored with every job."""
     payload = b'{"v":1,"args":{}}'
-    assert carried_in(carrying(payload, {**CARRIED, "baggage": "x" * MOST})) == {"traceparent": PARENT}
+    assert read_trace_context(add_trace_context(payload, {**CARRIED, "baggage": "x" * MOST})) == {
+        "traceparent": PARENT
+    }
     for name in ("baggage", "traceparent"):
-        assert carrying(payload, {name: "x" * MOST}) == payload
-    assert carrying(payload, {"traceparent": "x" * MOST, "baggage": "y"}) == payload
+        assert add_trace_context(payload, {name: "x" * MOST}) == payload
+    assert add_trace_context(payload, {"traceparent": "x" * MOST, "baggage": "y"}) == payload
 
 
 def test_it_is_found_behind_long_arguments():
     payload = ARGUMENTS.encode((), {"to": "x" * 100_000})
-    assert carried_in(carrying(payload, CARRIED)) == CARRIED
+    assert read_trace_context(add_trace_context(payload, CARRIED)) == CARRIED
 
 
 def test_changed_arguments_stay_in_their_trace():
     """Edit and retry goes on with the trace of the job, and the secret."""
-    payload = carrying(ARGUMENTS.encode((), {"to": "a", "token": "hush-hush"}), CARRIED)
+    payload = add_trace_context(ARGUMENTS.encode((), {"to": "a", "token": "hush-hush"}), CARRIED)
     changed = changed_payload(payload, {"to": msgspec.Raw(b'"b"')}, whole=True)
-    assert carried_in(changed) == CARRIED
+    assert read_trace_context(changed) == CARRIED
     assert ARGUMENTS.decode(changed) == {"to": "b", "token": "hush-hush"}
     plain = ARGUMENTS.encode((), {"to": "a"})
     assert changed_payload(plain, {"to": msgspec.Raw(b'"a"')}, whole=True) == plain

@@ -11,10 +11,10 @@ import pytest
 import structlog
 
 from standfast import Context, Secret
-from standfast.logs import JobFields, add_job_fields, job_fields
+from standfast.observe.logs.console import RecordHandler
+from standfast.observe.logs.job_log import JobFields, add_job_fields, job_fields
+from standfast.observe.logs.json_lines import JsonLines
 from standfast.testing.clock import FakeClock
-from standfast.watch.foreign_logs import RecordHandler
-from standfast.watch.jsonlines import JsonLines
 
 UNFIT = "ValueError: invalid literal for int() with base 10: '••••'"
 FIELDS = {"job_id", "task", "queue", "attempt", "trace_id", "span_id"}

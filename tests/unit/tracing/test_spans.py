@@ -15,9 +15,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from standfast import ConfigurationError, Context, Every, KeyTakenError, Secret, Snooze, Standfast, State
-from standfast.codec import carried_in
-from standfast.core.job import Claim, ClaimRef
 from standfast.events import JobCompleted, JobRetrying
+from standfast.model.codec import read_trace_context
+from standfast.model.job import Claim, ClaimRef
 
 
 def parent_of(span):
@@ -88,7 +88,7 @@ async def test_each_way_to_enqueue_has_a_span(stage, many):
     spans = stage.named("enqueue send")
     assert {span.kind for span in spans} == {SpanKind.PRODUCER}
     assert {span.attributes["messaging.destination.name"] for span in spans} == {"mail"}
-    carried = [carried_in(handle.job().payload)["traceparent"].split("-")[2] for handle in handles]
+    carried = [read_trace_context(handle.job().payload)["traceparent"].split("-")[2] for handle in handles]
     ids = [f"{span.context.span_id:016x}" for span in spans]
     assert carried == ([ids[0], ids[0], ids[1]] if many else ids)
     if many:
@@ -276,7 +276,7 @@ def test_what_is_not_sampled_stays_so(stage_with):
     def work() -> None: ...
 
     handle = work.enqueue()
-    flags = int(carried_in(handle.job().payload)["traceparent"][-2:], 16)
+    flags = int(read_trace_context(handle.job().payload)["traceparent"][-2:], 16)
     assert not flags & trace.TraceFlags.SAMPLED
     stage.kit.drain()
     assert handle.status() is State.COMPLETED
@@ -300,7 +300,7 @@ def test_baggage_is_carried_only_by_a_propagator_that_is_asked_for(stage_with, a
     finally:
         context.detach(token)
     stage.kit.drain()
-    assert ("baggage" in carried_in(handle.job().payload)) == asked
+    assert ("baggage" in read_trace_context(handle.job().payload)) == asked
     assert found == ["t1" if asked else None]
 
 

@@ -5,11 +5,10 @@ from typing import Any
 
 from stage import Stage
 
-from standfast.core.memo import Save
 from standfast.errors import StoreUnavailableError, ValueNotStoredError
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.memory.store import MemoryStore
-from standfast.store.verb import Verb
+from standfast.model.memos import Save
+from standfast.stores.memory.store import MemoryBackend, MemoryStore
+from standfast.stores.verb import Verb
 
 
 class Noting(MemoryStore):

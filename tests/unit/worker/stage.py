@@ -12,13 +12,13 @@ from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import VirtualClock
 from standfast import Standfast
-from standfast.core.job import Attempt, Job
-from standfast.core.states import FINAL
 from standfast.events import Event
+from standfast.model.job import Attempt, Job
+from standfast.model.states import FINAL
+from standfast.observe.why import explain
 from standfast.settings import Settings
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import WorkerBeat, WorkerInfo
-from standfast.watch.why import explain
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import WorkerBeat, WorkerInfo
 from standfast.worker.messages import Renewed, Revoke, Stop
 from standfast.worker.ports import Ports
 from standfast.worker.worker import Worker

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from standfast.clock import SystemClock
-from standfast.worker.alarm import Alarms, KernelAlarm, LoopAlarm, finest_alarm
+from standfast.model.clock import SystemClock
+from standfast.worker.ports import Alarms, KernelAlarm, LoopAlarm, finest_alarm
 
 LONG = 30.0
 KINDS = [LoopAlarm, KernelAlarm]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.worker.booking import PATIENCE, crowded_out
+from standfast.worker.timers import LONGEST_WAIT, crowded_out
 
 
 def test_jobs_with_a_place_each_stay() -> None:
@@ -15,8 +15,8 @@ def test_of_too_many_at_the_same_time_the_last_ones_go() -> None:
 
 def test_short_jobs_may_wait_for_each_other() -> None:
     """Three after each other on one place, each of them as long as a third of what one may wait."""
-    assert crowded_out([5.0] * 4, free=1, ages=[], lasts=PATIENCE / 3.1) == []
-    assert crowded_out([5.0] * 6, free=1, ages=[], lasts=PATIENCE / 3.1) == [4, 5]
+    assert crowded_out([5.0] * 4, free=1, ages=[], lasts=LONGEST_WAIT / 3.1) == []
+    assert crowded_out([5.0] * 6, free=1, ages=[], lasts=LONGEST_WAIT / 3.1) == [4, 5]
 
 
 def test_one_after_the_other_has_the_same_place() -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from stage import Stage, play, working
 
 from standfast import Custom, Exponential, Standfast
-from standfast.core.job import NewJob
-from standfast.core.states import State
 from standfast.events import JobRetrying
 from standfast.handle import JobHandle
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.states import State
 from standfast.worker.messages import Noticed, Unfit
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from standfast.core.job import ClaimRef
-from standfast.core.memo import Memo
 from standfast.errors import LostClaimError, StoreError
-from standfast.worker.isolated.messages import Asked, FromCell, Noted, Recalled, Wrote
-from standfast.worker.isolated.notebook import CellNotebook, answer_cell
+from standfast.model.job import ClaimRef
+from standfast.model.memos import Memo
+from standfast.worker.isolation.messages import Asked, FromCell, Noted, Recalled, Wrote
+from standfast.worker.isolation.notebook import CellNotebook, answer_cell
 
 REF = ClaimRef("job", 3)
 

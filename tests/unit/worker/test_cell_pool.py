@@ -12,19 +12,19 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from standfast.clock import SystemClock
-from standfast.codec import decode_result
-from standfast.core.incident import Trouble
-from standfast.core.job import Claim, ClaimRef
-from standfast.core.states import Move
-from standfast.policy import Policy
+from standfast.model.clock import SystemClock
+from standfast.model.codec import decode_result
+from standfast.model.incidents import Trouble
+from standfast.model.job import Claim, ClaimRef
+from standfast.model.policy import Policy
+from standfast.model.states import Move
 from standfast.settings import Settings
+from standfast.worker.completer import Judge
 from standfast.worker.control import Control, StopReason
-from standfast.worker.isolated import carrying
-from standfast.worker.isolated import pool as pools
-from standfast.worker.isolated.messages import Furnish
-from standfast.worker.isolated.pool import CellPool
-from standfast.worker.judge import Judge
+from standfast.worker.isolation import pool as pools
+from standfast.worker.isolation import remote_attempt
+from standfast.worker.isolation.messages import Furnish
+from standfast.worker.isolation.pool import SubprocessPool
 from standfast.worker.lease import Lease
 
 APP = """
@@ -145,7 +145,7 @@ class Bench:
         self._folder = str(folder)
         self.clock = SystemClock()
         furnish = Furnish("worker", "pooled_app:app", str(folder), settings, str(folder))
-        self.pool = CellPool(furnish, self.clock, Random(1), self.noticed.append)
+        self.pool = SubprocessPool(furnish, self.clock, Random(1), self.noticed.append)
         self._lease = Lease(self.clock, 1000.0, 0.0, 1000.0)
         self._lease.renewed(self.clock.boot())
         self._fences = 0
@@ -417,7 +417,7 @@ def test_a_stop_before_the_cell_took_it_up_charges_nothing(on_bench, why, move):
 
 def test_time_counts_from_the_moment_at_which_the_cell_took_it_up(on_bench, monkeypatch):
     """A cell that an earlier job keeps busy is replaced after a while, and nothing is charged for it."""
-    monkeypatch.setattr(carrying, "BEGIN_WITHIN", 0.5)
+    monkeypatch.setattr(remote_attempt, "BEGIN_WITHIN", 0.5)
 
     async def trial(bench):
         first = await bench.run_task("block_loop")

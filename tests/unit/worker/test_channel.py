@@ -3,9 +3,8 @@
 import asyncio
 import socket
 
-from standfast.core.incident import Trouble
-from standfast.worker.channel import LINE_LIMIT, LONGEST_TEXT, SocketChannel, hear_out
-from standfast.worker.messages import Failed, Noticed, Pulse
+from standfast.model.incidents import Trouble
+from standfast.worker.messages import LINE_LIMIT, LONGEST_TEXT, Failed, Noticed, Pulse, SocketChannel, hear_out
 
 
 async def test_a_word_that_is_too_long_is_cut_and_the_next_is_heard() -> None:

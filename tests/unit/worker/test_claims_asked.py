@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
 from standfast import Standfast
-from standfast.core.states import State
 from standfast.errors import StoreUnavailableError
+from standfast.model.states import State
 
 RARELY = replace(SETTINGS, safety_poll=1000.0)
 JOBS = 10

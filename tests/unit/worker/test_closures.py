@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from standfast.core.job import Claim, ClaimRef, Ending, OnLate
-from standfast.core.states import Move, Reason
-from standfast.schedule.closing import About, ClosedHours, declare_hours
-from standfast.schedule.window import Window
+from standfast.model.job import Claim, ClaimRef, Ending, OnLate
+from standfast.model.states import Move, Reason
+from standfast.schedules.closed_hours import About, ClosedHours, declare_hours
+from standfast.schedules.windows import Window
 from standfast.testing.clock import FakeClock
-from standfast.worker.closures import GUARD, Closures
+from standfast.worker.windows import GUARD, Closures
 
 BEGIN = datetime(2026, 6, 21, 3, tzinfo=UTC)
 END = BEGIN + timedelta(minutes=15)

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from simulator.loop import VirtualLoop
 from simulator.wires import MemoryLog
 from simulator.world import VirtualClock
-from standfast.core.job import ClaimRef, Ending, NewJob, Verdict
-from standfast.core.states import Move, State
 from standfast.errors import StoreUnavailableError, ValueNotStoredError
 from standfast.events import Event, Events, StoreAway, StoreBack
-from standfast.figures.counting import Tally
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
-from standfast.store.verb import Verb
+from standfast.model.job import ClaimRef, Ending, NewJob, Verdict
+from standfast.model.states import Move, State
+from standfast.observe.figures.counts import Tally
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.stores.verb import Verb
+from standfast.worker.claim_log import ClaimLog, read_claim_log
 from standfast.worker.completer import BACKLOG_LIMIT, Completer, Ended
-from standfast.worker.notes import Notes, read_notes
 from standfast.worker.storecalls import StoreCalls
 
 
@@ -54,7 +54,7 @@ class Scene:
         self.claims = claims
         self.refs = [claim.ref for claim in claims]
         log = MemoryLog()
-        notes = Notes(log)
+        notes = ClaimLog(log)
         notes.answered(1, self.refs)
         self.log = log
         self.heard: list[Event] = []
@@ -96,7 +96,7 @@ def test_endings_that_come_together_go_together() -> None:
         await scene.completer.flushed()
         assert scene.backend.calls == 1
         assert set(scene.states()) == {State.COMPLETED}
-        assert read_notes(scene.log).held == frozenset()
+        assert read_claim_log(scene.log).held == frozenset()
 
     play(scenario)
 
@@ -126,7 +126,7 @@ def test_an_outage_is_said_once_and_survived() -> None:
         scene.complete_all()
         await asyncio.sleep(60)
         assert scene.settled == []
-        assert read_notes(scene.log).held == set(scene.refs)
+        assert read_claim_log(scene.log).held == set(scene.refs)
         scene.backend.away = False
         await scene.completer.flushed()
         assert set(scene.states()) == {State.COMPLETED}
@@ -151,7 +151,7 @@ def test_one_outcome_that_cannot_be_stored_holds_up_nobody() -> None:
         scene.complete_all()
         await scene.completer.flushed()
         assert scene.states() == [State.COMPLETED, State.HELD, State.COMPLETED]
-        assert read_notes(scene.log).held == frozenset()
+        assert read_claim_log(scene.log).held == frozenset()
 
     play(scenario)
 

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
 from standfast import Standfast
-from standfast.core.vitals import Vitals
 from standfast.events import Event, WorkerDeadlocked
-from standfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.stores.values import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
 from standfast.worker.messages import Pulse
 
 PLACES = 2

@@ -12,13 +12,13 @@ import pytest
 from stage import SETTINGS, Stage, play
 
 from standfast import Context, Standfast
-from standfast.core.incident import Trouble
-from standfast.core.states import State
 from standfast.events import JobCompleted
-from standfast.store.protocol import WorkerBeat
+from standfast.model.incidents import Trouble
+from standfast.model.states import State
+from standfast.stores.values import WorkerBeat
+from standfast.worker.claim_log import read_claim_log
+from standfast.worker.loops import FIRST_REST, MOST_FAILURES
 from standfast.worker.messages import Noticed, Unfit
-from standfast.worker.notes import read_notes
-from standfast.worker.tending import FIRST_REST, MOST_FAILURES
 
 JOBS = 40
 
@@ -88,7 +88,7 @@ class Theatre:
 
     def _beat(self) -> None:
         """Beat as its supervisor does: what the notes do not name goes back."""
-        noted = read_notes(self.worker._ports.notes)
+        noted = read_claim_log(self.worker._ports.notes)
         self.stage.backend.run(self.stage.backend.verbs.reconcile(WorkerBeat("w", noted.closed_call, noted.held)))
         self.stage.pass_on()
 

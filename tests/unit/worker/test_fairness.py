@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.core.job import Claim, ClaimRef
-from standfast.worker.fairness import Division, FairShares, interleaved
+from standfast.model.job import Claim, ClaimRef
+from standfast.worker.options import Division, FairShares, interleaved
 
 WEIGHTS = {"critical": 6, "mail": 3, "reports": 1}
 TOLERANCE = 2.0

@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from standfast.gates.limit import Limit
-from standfast.gates.limits import Limits
+from standfast.schedules.limits import Limit, Limits
 from standfast.settings import Settings
 from virtual_fleet import Fleet, play
 

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
 from standfast import Standfast, Window
-from standfast.core.states import Move, State
-from standfast.gates.adaptive import Adaptive
-from standfast.store.protocol import ClaimRequest, Turn, WorkerInfo
-from standfast.worker.gates import Gates
+from standfast.model.states import Move, State
+from standfast.schedules.adaptive import Adaptive
+from standfast.stores.values import ClaimRequest, Turn, WorkerInfo
+from standfast.worker.limits import Gates
 from standfast.worker.messages import Renewed, Told
 
 MANY = replace(SETTINGS, concurrency=10)

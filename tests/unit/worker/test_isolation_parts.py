@@ -8,21 +8,22 @@ from datetime import UTC, datetime
 import pytest
 
 from standfast import ConfigurationError, Context, Standfast
-from standfast.core.job import Claim, ClaimRef, Ending, Progress
-from standfast.core.states import Move
-from standfast.policy import Isolation
+from standfast.model.display import in_bytes
+from standfast.model.job import Claim, ClaimRef, Ending, Progress
+from standfast.model.policy import Isolation
+from standfast.model.states import Move
 from standfast.testing import StandfastKit
-from standfast.words import in_bytes
 from standfast.worker.control import StopReason
-from standfast.worker.isolated.cgroup import CellGroup, find_home
-from standfast.worker.isolated.memory import (
+from standfast.worker.isolation.memory import (
+    CellGroup,
     descendants,
+    find_home,
     out_of_memory,
     resident,
     status_of_self,
     taken_together,
 )
-from standfast.worker.isolated.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
+from standfast.worker.isolation.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
 
 MEGABYTE = 10**6
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -90,8 +91,8 @@ def test_a_kit_runs_isolated_tasks_in_the_process_of_the_test():
 def test_an_app_without_isolated_tasks_loads_nothing_for_them():
     """What is not used costs nothing: no module, and so no process."""
     code = (
-        "import sys, standfast.child.__main__;"
-        "print([name for name in sys.modules if name.startswith('standfast.worker.isolated')])"
+        "import sys, standfast.hosts.child;"
+        "print([name for name in sys.modules if name.startswith('standfast.worker.isolation')])"
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert told.stdout.strip() == "[]"

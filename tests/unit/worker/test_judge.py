@@ -6,11 +6,11 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from standfast.core.job import Claim, ClaimRef, Ending
-from standfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
-from standfast.core.states import Move, Reason
-from standfast.policy import declare_policy
-from standfast.worker.judge import TRACEBACK_LIMIT, Judge, describe
+from standfast.model.job import Claim, ClaimRef, Ending
+from standfast.model.outcomes import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
+from standfast.model.policy import declare_policy
+from standfast.model.states import Move, Reason
+from standfast.worker.completer import TRACEBACK_LIMIT, Judge, describe
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CLAIM = Claim(ClaimRef("id", 7), "task", 1, b"", "default", 0, NOW, attempt=0, crashes=0, max_attempts=3)

@@ -7,8 +7,8 @@ import pytest
 from stage import Stage, play, working
 
 from standfast import Context, Interrupted, Standfast
-from standfast.core.states import State
 from standfast.events import JobCancelled, JobLate, JobStarted
+from standfast.model.states import State
 
 WITHIN = 5.0
 runs: list[str] = []

@@ -4,13 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from standfast.core.job import Claim, ClaimRef
+from standfast.model.job import Claim, ClaimRef
 from standfast.settings import Settings
 from standfast.testing import FakeClock
-from standfast.worker.control import Control
+from standfast.worker.control import Control, Slots
 from standfast.worker.lease import Lease
-from standfast.worker.load import LASTS, MOST_AHEAD, Load
-from standfast.worker.slots import Slots
+from standfast.worker.timers import LASTS, MOST_AHEAD, Load
 
 PLACES = 20
 LOOK_AHEAD = 10.0

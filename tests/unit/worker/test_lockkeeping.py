@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from standfast import Standfast
-from standfast.clock import SystemClock
-from standfast.locks.holding import Holding
-from standfast.worker.keptfile import LOST, SLOTS, KeptFile
-from standfast.worker.lockkeeping import SupervisedLocks
+from standfast.durable.lockkeeper import Holding
+from standfast.model.clock import SystemClock
+from standfast.worker.locks import LOST, SLOTS, LockExpiryFile, SupervisedLocks
 from standfast.worker.messages import Holds, LetsGo
 
 CLOCK = SystemClock()
@@ -52,7 +51,7 @@ async def test_the_file_says_until_when_it_is_kept(ear, tmp_path) -> None:
     locks = SupervisedLocks(ear, tmp_path / "kept")
     held = holding()
     held.kept = locks.keep(held)
-    theirs = KeptFile(tmp_path / "kept", create=False)
+    theirs = LockExpiryFile(tmp_path / "kept", create=False)
     later = CLOCK.boot() + 60
     theirs.write(ear.heard[0].slot, later)
     assert held.ends_at == later
@@ -67,7 +66,7 @@ async def test_a_slot_that_is_used_again_says_nothing_of_its_last_holder(ear, tm
     for turn in range(SLOTS + 2):
         held = holding(f"holder-{turn}", ttl=30)
         held.kept = locks.keep(held)
-        theirs = theirs or KeptFile(tmp_path / "kept", create=False)
+        theirs = theirs or LockExpiryFile(tmp_path / "kept", create=False)
         assert theirs.read(ear.heard[-1].slot) == 0.0
         theirs.write(ear.heard[-1].slot, CLOCK.boot() + 99)
         locks.let_go(held)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from standfast.codec import Scrub
-from standfast.durable.here import attempt_here
-from standfast.worker.logring import MOST_LINES, ROOM, LogRing, keep_log_ring, read_ring
+from standfast.durable.runtime import current_attempt
+from standfast.model.secrets import Scrub
+from standfast.observe.logs.job_log import MOST_RING_LINES, ROOM, LogRing, keep_log_ring, read_ring
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_newest_lines_take_the_place_of_the_oldest(ring: LogRing, tmp_path: 
             numbers = [int(line.split(": ")[1].split(" ")[0]) for line in lines]
             assert numbers == list(range(number - len(lines) + 1, number + 1))
             assert all(line.endswith("é" * length) for line in lines)
-    assert len(lines) == MOST_LINES or sum(len(line.encode()) + 1 for line in lines) > 0.9 * ROOM
+    assert len(lines) == MOST_RING_LINES or sum(len(line.encode()) + 1 for line in lines) > 0.9 * ROOM
     assert (tmp_path / "log").stat().st_size == ROOM + 8
 
 
@@ -51,7 +51,7 @@ def test_a_death_in_any_way(tmp_path: Path) -> None:
     """Nothing has to be flushed: what was logged is there after SIGKILL."""
     code = (
         "import logging, os, signal, pathlib, sys\n"
-        "from standfast.worker.logring import keep_log_ring\n"
+        "from standfast.observe.logs.job_log import keep_log_ring\n"
         "keep_log_ring(pathlib.Path(sys.argv[1]), logging.getLogger())\n"
         "logging.getLogger('app').error('the end is near')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -83,11 +83,11 @@ def test_whose_line_it_is_and_no_secret(ring: LogRing, tmp_path: Path) -> None:
 
         scrub = Scrub(["hunter2"])
 
-    token = attempt_here.set(Attempt())
+    token = current_attempt.set(Attempt())
     try:
         say(ring, "logging in with hunter2")
     finally:
-        attempt_here.reset(token)
+        current_attempt.reset(token)
     said = read_ring(tmp_path / "log")
     assert said.startswith("[send job-1] ")
     assert said.endswith("logging in with ••••")

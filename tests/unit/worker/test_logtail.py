@@ -13,14 +13,15 @@ import pytest
 from stage import Stage, play, working
 
 from standfast import Context, Secret, Standfast
-from standfast.core.states import State
-from standfast.worker.logring import LogRing, read_ring
-from standfast.worker.logtail import (
+from standfast.model.states import State
+from standfast.observe.logs.job_log import (
     LONGEST_LINE,
     MOST_CHARACTERS,
     MOST_LINES,
     TRACE_LINES,
+    LogRing,
     keep_log_tails,
+    read_ring,
     starter_noted,
 )
 

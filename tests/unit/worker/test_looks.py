@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from standfast.core.job import Claim, ClaimRef
+from standfast.model.job import Claim, ClaimRef
 from standfast.settings import Settings
-from standfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
-from standfast.worker.load import Load
-from standfast.worker.looks import LEAD, ON_ITS_WAY, SHORTEST_NAP, Found, Look, Looks
-from standfast.worker.slots import Slots
-from standfast.worker.turns import TOLERANCE, Turns
+from standfast.stores.values import ClaimAnswer, ClaimRequest, Turn
+from standfast.worker.claimer import LEAD, ON_ITS_WAY, SHORTEST_NAP, PlannedPoll, PollPlanner, PollResult
+from standfast.worker.control import Slots
+from standfast.worker.lease import TOLERANCE, PollTurns
+from standfast.worker.timers import Load
 
 SETTINGS = Settings(url="memory://", concurrency=20, look_ahead=10.0, safety_poll=2.0, lease=15.0)
 ROUND = datetime(2026, 1, 1, tzinfo=UTC)
 """A time at which a round of turns begins."""
 
-CALLED, BY_TURN = Look
-NOTHING = Found(filled=False)
+CALLED, BY_TURN = PlannedPoll
+NOTHING = PollResult(filled=False)
 
 
 def at(seconds: float) -> datetime:
@@ -41,7 +41,7 @@ class Desk:
     def __init__(self, settings: Settings = SETTINGS, of: int = 3) -> None:
         self.ahead = self.due = self.soon = 0
         load = Load(_Clock(), Slots(settings.concurrency), self, Idle(), settings)  # type: ignore[arg-type]
-        self.looks = Looks(settings, load, Turns(settings.safety_poll, settings.beat_every))
+        self.looks = PollPlanner(settings, load, PollTurns(settings.safety_poll, settings.beat_every))
         self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at(0), at_once=False)
         look = self.looks.begin(at(0.1))
         if look is not None:
@@ -51,7 +51,7 @@ class Desk:
         """Return how many claims are held that become due soon."""
         return self.soon
 
-    def heed(self, look: Look, now: float, next_due: float | None = None, **told: Any) -> Found:
+    def heed(self, look: PlannedPoll, now: float, next_due: float | None = None, **told: Any) -> PollResult:
         """Let a look be answered: nothing was to be had, unless the test tells otherwise."""
         ahead = told.get("ahead", 0)
         request = ClaimRequest("w", 1, told.get("limit", 20), ahead_limit=told.get("ahead_limit", 500))

@@ -10,9 +10,9 @@ import pytest
 from stage import Stage, play, working
 
 from standfast import ConfigurationError, Context, Retry, Snooze, Standfast, Success
-from standfast.core.states import State
-from standfast.durable.here import attempt_here
-from standfast.worker import running
+from standfast.durable.runtime import current_attempt
+from standfast.model.states import State
+from standfast.worker import execution
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -227,7 +227,7 @@ def test_a_function_that_succeeds_just_after_its_timeout_has_done_its_work(ends,
 
     @app.task(timeout=0.05, max_attempts=1)
     def in_thread(ctx: Context, word: str) -> str | Snooze | Success:
-        while attempt_here.get().why is None:  # which no handler can see: it is told by ctx.cancelled alone
+        while current_attempt.get().why is None:  # which no handler can see: it is told by ctx.cancelled alone
             time.sleep(0.002)
         assert "told" not in ends or ctx.cancelled
         if ends == "raises":
@@ -332,7 +332,7 @@ def test_middleware_that_gives_up_waiting_still_waits_for_the_thread() -> None:
 
 def test_a_stuck_thread_within_middleware_is_told_of_with_its_own_stack(monkeypatch) -> None:
     """The supervisor learns where the thread is, not that someone awaits it."""
-    monkeypatch.setattr(running, "STUCK_AFTER", 0.1)
+    monkeypatch.setattr(execution, "STUCK_AFTER", 0.1)
     app, free = Standfast("memory://"), threading.Event()
     told = []
 

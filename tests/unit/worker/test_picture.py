@@ -3,7 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
-from standfast.worker.picture import MOST_TASKS, picture, stack_of
+from standfast.worker.control import MOST_TASKS, picture, stack_of
 
 
 async def inner(gate: asyncio.Event) -> None:

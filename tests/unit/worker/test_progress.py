@@ -10,14 +10,14 @@ import pytest
 from stage import Stage, play, working
 
 from standfast import Context, Secret, Standfast
-from standfast.codec import MASK
-from standfast.core.job import NOTE_LENGTH, Claim, ClaimRef, Progress
-from standfast.core.states import State
 from standfast.errors import ArgumentsError, StoreUnavailableError
 from standfast.events import JobProgressed
+from standfast.model.job import NOTE_LENGTH, Claim, ClaimRef, Progress
+from standfast.model.secrets import MASK
+from standfast.model.states import State
 from standfast.testing.clock import FakeClock
 from standfast.worker.control import Control
-from standfast.worker.isolated.pace import PACE, Pace
+from standfast.worker.isolation.executor import PACE, Pace
 from standfast.worker.lease import Lease
 
 CLAIM = Claim(ClaimRef("j1", 1), "pay", 1, b"", "money", 0, datetime(2030, 1, 1, tzinfo=UTC), 0, 0, 5)

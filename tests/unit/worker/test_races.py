@@ -15,14 +15,14 @@ from simulator.fleet import KILLED, SimulatedChild, Tree
 from simulator.loop import VirtualLoop
 from simulator.world import EPOCH
 from standfast import Standfast
-from standfast.core.crash import OF_HOST, is_of_host
-from standfast.core.job import Ending, NewJob
-from standfast.core.states import Move, Reason, State
 from standfast.errors import StoreError, StoreUnavailableError
+from standfast.model.crash import OF_HOST, is_of_host
+from standfast.model.job import Ending, NewJob
+from standfast.model.states import Move, Reason, State
 from standfast.settings import Settings
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import ClaimRequest
-from standfast.store.verb import Access, Verb
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.values import ClaimRequest
+from standfast.stores.verb import Access, Verb
 from standfast.supervisor.child import ChildSpec
 from standfast.supervisor.plan import Plan
 from standfast.worker.messages import Adopt

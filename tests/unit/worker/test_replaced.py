@@ -5,7 +5,7 @@ import asyncio
 from stage import Stage, play, working
 
 from standfast import Standfast
-from standfast.core.states import State
+from standfast.model.states import State
 
 
 def test_a_held_job_gives_way_at_the_next_beat() -> None:

@@ -10,7 +10,7 @@ from saving_scene import Scene
 from stage import play, working
 
 from standfast import Context, Standfast
-from standfast.core.states import State
+from standfast.model.states import State
 
 EVERY = 10
 

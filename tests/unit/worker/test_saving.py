@@ -13,11 +13,11 @@ from saving_scene import Scene, Unreliable
 from stage import SETTINGS, play, working
 
 from standfast import Context, Interrupted, LostClaimError, Standfast
-from standfast.core.memo import Memo
-from standfast.core.states import State
 from standfast.errors import StoreUnavailableError, ValueNotStoredError
-from standfast.store.verb import Verb
-from standfast.worker.saving import FLUSH_LIMIT, ROUND
+from standfast.model.memos import Memo
+from standfast.model.states import State
+from standfast.stores.verb import Verb
+from standfast.worker.progress import FLUSH_LIMIT, WRITE_DELAY
 
 
 def write(ctx: Context, name: str, body: bytes, *, hurry: bool = True) -> "Future[None]":
@@ -337,7 +337,7 @@ def test_what_was_written_without_hurry_is_in_a_hurry_at_the_end() -> None:
         async with working(stage):
             before = stage.clock.boot()
             await stage.settled(handle)
-            assert stage.clock.boot() - before < ROUND
+            assert stage.clock.boot() - before < WRITE_DELAY
 
     play(scenario)
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast import ArgumentsError, Context, Interrupted
-from standfast.clock import SystemClock
-from standfast.core.job import Claim, ClaimRef
-from standfast.durable.here import StepHere, step_here
+from standfast.durable.runtime import RunningStep, current_step
+from standfast.model.clock import SystemClock
+from standfast.model.job import Claim, ClaimRef
 from standfast.worker.control import Control, StopReason
 from standfast.worker.lease import Lease
 
@@ -127,7 +127,7 @@ async def test_a_sleep_ends_with_the_time_of_its_step():
     _, ctx = await opened()
 
     def in_step():
-        step_here.set(StepHere("slow", 0.01))
+        current_step.set(RunningStep("slow", 0.01))
         ctx.sleep(LONG)
 
     async with asyncio.timeout(5):

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from stage import SETTINGS, Stage, play, working
 
 from standfast import Standfast
-from standfast.core.states import State
-from standfast.worker.served import ServedQueues
+from standfast.model.states import State
+from standfast.worker.options import ServedQueues
 
 MAX_WAIT = 10.0
 ONE_PLACE = replace(SETTINGS, concurrency=1, max_wait=MAX_WAIT)

@@ -12,20 +12,20 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from connections.faces import for_libpq
 from standfast import ConfigurationError, JobStateError, LostClaimError
-from standfast.clock import SystemClock
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import NewJob
-from standfast.core.memo import Memo
-from standfast.core.states import State
-from standfast.ids import new_job_id
-from standfast.policy import Policy
+from standfast.model.clock import SystemClock
+from standfast.model.crash import Death, DeathKind
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.memos import Memo
+from standfast.model.policy import Policy
+from standfast.model.states import State
 from standfast.settings import Settings
-from standfast.store.open import open_backend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.stores.url import open_backend
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.worker.completer import Judge
 from standfast.worker.control import Control
-from standfast.worker.judge import Judge
 from standfast.worker.lease import Lease
-from standfast.worker.means import AttemptMeans
+from standfast.worker.transactions import AttemptMeans
 
 WORKER = "w1"
 MEMO = Memo("step:book", b'{"version":1,"result":7}')

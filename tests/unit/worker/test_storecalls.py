@@ -11,11 +11,11 @@ import pytest
 
 from simulator.loop import VirtualLoop
 from simulator.world import VirtualClock
-from standfast.clock import SystemClock
 from standfast.errors import StoreError, StoreUnavailableError
 from standfast.events import Event, Events, StoreAway, StoreBack
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.verb import Verb
+from standfast.model.clock import SystemClock
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import Verb
 from standfast.worker.storecalls import UNTRIED, StoreCalls
 
 

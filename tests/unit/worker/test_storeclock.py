@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast.testing import FakeClock
-from standfast.worker.storeclock import StoreClock
+from standfast.worker.storecalls import StoreClock
 
 STORE = datetime(2030, 5, 6, 7, 8, 9, tzinfo=UTC)
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from standfast.child.excepthooks import hear_strays
-from standfast.clock import SystemClock
-from standfast.core.incident import Trouble
+from standfast.model.clock import SystemClock
+from standfast.model.incidents import Trouble
 from standfast.testing.clock import FakeClock
+from standfast.worker.excepthooks import install_excepthooks
 from standfast.worker.messages import Noticed
-from standfast.worker.piles import EVERY, FORGET_AFTER, MOST_AT_ONCE, MOST_KINDS, Piles
-from standfast.worker.stray import Strays
+from standfast.worker.unhandled import EVERY, FORGET_AFTER, MOST_AT_ONCE, MOST_KINDS, ErrorGroups, UnhandledErrors
 
 
 def noticed(name: str) -> Noticed:
@@ -32,7 +31,7 @@ class TestPiles:
     def test_the_first_is_told_at_once_and_the_others_by_their_number(self) -> None:
         """Once per period, and never two of a kind apart."""
         clock = FakeClock()
-        piles = Piles(clock.boot)
+        piles = ErrorGroups(clock.boot)
         piles.begin("a", noticed("a"))
         assert [pile.count for pile in piles.due()] == [1]
         for _ in range(500):
@@ -48,7 +47,7 @@ class TestPiles:
     def test_all_kinds_together_are_told_at_a_bounded_rate_and_none_is_lost(self) -> None:
         """What is too much now is told later."""
         clock = FakeClock()
-        piles = Piles(clock.boot)
+        piles = ErrorGroups(clock.boot)
         for number in range(3 * MOST_AT_ONCE):
             piles.begin(number, noticed(str(number)))
         told = []
@@ -61,7 +60,7 @@ class TestPiles:
     def test_a_kind_that_was_quiet_for_long_is_forgotten(self) -> None:
         """So that others have room."""
         clock = FakeClock()
-        piles = Piles(clock.boot)
+        piles = ErrorGroups(clock.boot)
         for number in range(MOST_KINDS):
             piles.begin(number, noticed(str(number)))
         assert piles.full
@@ -77,7 +76,7 @@ class Hearing:
 
     def __init__(self) -> None:
         self.sent: list[Noticed] = []
-        self.strays = Strays(self.sent.append, SystemClock(), list)
+        self.strays = UnhandledErrors(self.sent.append, SystemClock(), list)
 
     async def told(self) -> Noticed:
         async with asyncio.timeout(10):
@@ -89,7 +88,7 @@ class Hearing:
 @contextmanager
 def hooked() -> Iterator[Hearing]:
     hearing = Hearing()
-    end = hear_strays(hearing.strays, asyncio.get_running_loop())
+    end = install_excepthooks(hearing.strays, asyncio.get_running_loop())
     try:
         yield hearing
     finally:
@@ -240,9 +239,9 @@ def test_when_the_loop_is_gone_it_is_said_on_stderr() -> None:
     """Once; and what cannot be told is printed as Python does."""
     code = """
 import asyncio, threading
-from standfast.child.excepthooks import hear_strays
-from standfast.clock import SystemClock
-from standfast.worker.stray import Strays
+from standfast.worker.excepthooks import hear_strays
+from standfast.model.clock import SystemClock
+from standfast.worker.unhandled import Strays
 
 async def hook():
     hear_strays(Strays(print, SystemClock(), list), asyncio.get_running_loop())

@@ -11,11 +11,9 @@ from simulator.loop import VirtualLoop
 from simulator.world import VirtualClock
 from standfast.errors import StoreUnavailableError
 from standfast.events import Events
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.verb import Verb
-from standfast.worker.storecalls import StoreCalls
-from standfast.worker.storeclock import StoreClock
-from standfast.worker.timekeeper import ASK_EVERY, VAGUE, Timekeeper
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import Verb
+from standfast.worker.storecalls import ASK_EVERY, VAGUE, StoreCalls, StoreClock, Timekeeper
 
 AHEAD = timedelta(seconds=45)
 LATENCY = 0.0002

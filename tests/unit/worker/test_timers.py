@@ -8,13 +8,11 @@ import pytest
 
 from simulator.loop import VirtualLoop
 from simulator.world import VirtualClock
-from standfast.core.job import Claim, ClaimRef
-from standfast.store.protocol import Turn
-from standfast.worker.control import Control
-from standfast.worker.lease import Lease
-from standfast.worker.slots import Slots
+from standfast.model.job import Claim, ClaimRef
+from standfast.stores.values import Turn
+from standfast.worker.control import Control, Slots
+from standfast.worker.lease import Lease, PollTurns
 from standfast.worker.timers import PATIENCE, SHORT_PATIENCE, Timers
-from standfast.worker.turns import Turns
 
 
 class Bench:
@@ -25,7 +23,7 @@ class Bench:
         self.lease = Lease(self.clock, lease=1000.0, margin=1.0, beat_every=400.0)
         self.lease.renewed(0.0)
         self.slots = Slots(slots)
-        self.turns = Turns(2.0, 400.0)
+        self.turns = PollTurns(2.0, 400.0)
         self.started: list[tuple[float, str]] = []
         self.returned: list[str] = []
         self.overbooked_at: list[float] = []

@@ -15,21 +15,21 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from standfast import ArgumentsError, ConfigurationError, Context, JobStateError, LostClaimError, Snooze
-from standfast.clock import SystemClock
-from standfast.codec import Results
-from standfast.core.crash import Death, DeathKind
-from standfast.core.job import NewJob
-from standfast.core.states import State
 from standfast.errors import ResultEncodingError, StoreError, StoreUnavailableError
-from standfast.ids import new_job_id
-from standfast.policy import Policy
-from standfast.store.memory.backend import MemoryBackend
-from standfast.store.protocol import ClaimRequest, WorkerInfo
-from standfast.store.sqlite.backend import SqliteBackend
+from standfast.model.clock import SystemClock
+from standfast.model.codec import Results
+from standfast.model.crash import Death, DeathKind
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
+from standfast.model.policy import Policy
+from standfast.model.states import State
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import ClaimRequest, WorkerInfo
+from standfast.worker.completer import ANY_RESULT, Judge
 from standfast.worker.control import Control
-from standfast.worker.judge import ANY_RESULT, Judge
 from standfast.worker.lease import Lease
-from standfast.worker.means import AttemptMeans
+from standfast.worker.transactions import AttemptMeans
 
 WORKER = "w1"
 SHORT = 0.2

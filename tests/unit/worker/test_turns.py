@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from standfast.store.protocol import Turn
-from standfast.worker.turns import AGREED_BEFORE, TOLERANCE, Turns, until_agreed
+from standfast.stores.values import Turn
+from standfast.worker.lease import AGREED_BEFORE, TOLERANCE, PollTurns, until_agreed
 
 EVERY = 2.0
 NOON = 1_767_225_600.0
@@ -22,21 +22,21 @@ def of(rank: int, count: int, polled: float | None = None) -> Turn:
     return Turn(rank, count, None if polled is None else at(polled))
 
 
-def settled(turn: Turn, now: float = 0.1, every: float = EVERY) -> Turns:
+def settled(turn: Turn, now: float = 0.1, every: float = EVERY) -> PollTurns:
     """Return the turns of one who has looked, and heard of its place, at this time."""
-    turns = Turns(every, beat_every=5.0)
+    turns = PollTurns(every, beat_every=5.0)
     turns.learn(turn, NOON + now)
     look(turns, now)
     return turns
 
 
-def look(turns: Turns, now: float, *, left: bool = False) -> None:
+def look(turns: PollTurns, now: float, *, left: bool = False) -> None:
     """Look by turn."""
     turns.looked(at(now), left=left)
     turns.take(NOON + now)
 
 
-def looks(turns: Turns, until: float, since: float = 0.2) -> list[float]:
+def looks(turns: PollTurns, until: float, since: float = 0.2) -> list[float]:
     """Return when one looks who does so as soon as it is its turn."""
     now, times = NOON + since, []
     while (now := now + turns.due_in(now)) < NOON + until:
@@ -57,7 +57,7 @@ def test_somebody_looks_in_each_slot_and_nobody_else(count: int) -> None:
 
 
 def test_who_comes_looks_at_once_and_then_in_its_slots() -> None:
-    turns = Turns(EVERY, beat_every=5.0)
+    turns = PollTurns(EVERY, beat_every=5.0)
     turns.learn(of(1, 3), NOON + 0.5)
     assert turns.is_up(NOON + 0.5)
     look(turns, 0.5)
@@ -85,7 +85,7 @@ def test_a_new_place_counts_from_the_next_slot_on() -> None:
 
 
 def test_who_is_told_of_no_place_is_alone() -> None:
-    turns = Turns(EVERY, beat_every=5.0)
+    turns = PollTurns(EVERY, beat_every=5.0)
     turns.learn(None, NOON + 0.1)
     look(turns, 0.1)
     assert not turns.has_others
@@ -118,7 +118,7 @@ def test_slots_beyond_a_beat_are_watched_over() -> None:
     assert fresh.slow
     assert not fresh.is_up(NOON + 9.0)
     for told in (None, 0.0):
-        stale = Turns(slow, beat_every=5.0)
+        stale = PollTurns(slow, beat_every=5.0)
         stale.learn(of(1, 2, polled=told), NOON + slow + TOLERANCE + 0.1)
         assert stale.is_up(NOON + slow + TOLERANCE + 0.1)
         look(stale, slow + TOLERANCE + 0.2, left=True)
@@ -127,14 +127,14 @@ def test_slots_beyond_a_beat_are_watched_over() -> None:
 
 
 def test_who_comes_where_slots_are_long_looks_only_if_nobody_has() -> None:
-    turns = Turns(10.0, beat_every=5.0)
+    turns = PollTurns(10.0, beat_every=5.0)
     assert not turns.is_up(NOON + 3.0)
     turns.learn(of(1, 2, polled=1.0), NOON + 3.0)
     assert not turns.is_up(NOON + 3.0)
 
 
 def test_a_look_in_the_future_was_before_the_clock_was_set() -> None:
-    turns = Turns(10.0, beat_every=5.0)
+    turns = PollTurns(10.0, beat_every=5.0)
     turns.learn(of(1, 2, polled=3600.0), NOON)
     assert turns.is_up(NOON)
     look(turns, 0.1)

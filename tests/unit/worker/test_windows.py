@@ -11,12 +11,12 @@ from stage import SETTINGS, Stage, play, working
 
 from simulator.world import EPOCH
 from standfast import Context, Standfast
-from standfast.context import Interrupted
-from standfast.core.states import FINAL, Move, State
 from standfast.events import WindowBegan, WindowEnded, WindowNear
-from standfast.schedule.window import Window
-from standfast.worker.closures import GUARD
-from standfast.worker.served import ServedQueues
+from standfast.model.outcomes import Interrupted
+from standfast.model.states import FINAL, Move, State
+from standfast.schedules.windows import Window
+from standfast.worker.options import ServedQueues
+from standfast.worker.windows import GUARD
 
 ASKED, BEGIN, END = 15.0, 20.0, 40.0
 WINDOW = Window("00:00:20", "00:00:40", notice=5, reason="recycle")

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from standfast import AlertRule, AppriseChannel, CommandChannel, Cron, Standfast, WebhookChannel
-from standfast.child.doubtful import warn_of_channels, warn_of_names, warn_of_unused_queues
-from standfast.schedule.window import Window
-from standfast.worker.served import ServedQueues
+from standfast.hosts.publication import warn_of_channels, warn_of_names, warn_of_unused_queues
+from standfast.schedules.windows import Window
+from standfast.worker.options import ServedQueues
 
 
 @pytest.fixture

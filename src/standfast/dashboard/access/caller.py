@@ -1,16 +1,74 @@
-"""Where a request comes from, and by which name. Pure.
+"""Why somebody is not let in, in a form that pages and API tell in their own way."""
 
-A peer is the address of its connection. What headers say about other addresses is read only where the peer is one
-of the proxies that are trusted, and then as far as the first address that is none of them: what stands before it
-may be a stranger's word.
-"""
-
+import math
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2s
+from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
+from types import MappingProxyType
 
-from standfast.health.guard import Address, Network, read_peer
+from standfast.observe.health.access import Address, Network, read_peer
+
+BEARER = ("WWW-Authenticate", 'Bearer realm="standfast"')
+
+
+class Code(StrEnum):
+    """Why; texts for people are found by it."""
+
+    NETWORK = "network"
+    """Not from this address."""
+    HOST = "host"
+    """The name by which they came is not one of ours."""
+    TOO_MANY = "too_many"
+    """Too many requests, or too many guesses: later."""
+    SIGN_IN = "sign_in"
+    """Nobody is signed in, or not any more."""
+    WRONG = "wrong"
+    """Name, password, token or link are not right."""
+    ORIGIN = "origin"
+    """It comes from another site."""
+    CSRF = "csrf"
+    """The token of the form is missing, or is of another session."""
+    TOO_LARGE = "too_large"
+    BODY = "body"
+    """What was sent cannot be read."""
+    AUTH = "auth"
+    """Whoever was to say who it is did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The status, the code and the headers of an answer to somebody who is not let in, and words for programs."""
+
+    status: HTTPStatus
+    code: Code
+    says: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class RefusedError(Exception):
+    """Somebody is not let in, or what they sent is not read."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.says)
+        self.refusal = refusal
+
+
+def later(seconds: float) -> Refusal:
+    """Return the refusal of somebody who comes too often."""
+    headers = (("Retry-After", str(max(1, math.ceil(seconds)))),)
+    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, Code.TOO_MANY, "too many requests: try again later", headers)
+
+
+# Where a request comes from, and by which name. Pure.
+#
+# A peer is the address of its connection. What headers say about other addresses is read only where the peer is one
+# of the proxies that are trusted, and then as far as the first address that is none of them: what stands before it
+# may be a stranger's word.
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -130,3 +188,86 @@ def check_host(host: str) -> str:
     if name.startswith("["):
         ip_address(name[1:].partition("]")[0])
     return name
+
+
+# Whether a write comes from our own pages, or from a program; never from another site. Pure.
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that change nothing."""
+
+_ELSEWHERE = Refusal(HTTPStatus.FORBIDDEN, Code.ORIGIN, "this comes from another site")
+_UNKNOWN = Refusal(HTTPStatus.FORBIDDEN, Code.ORIGIN, "a write must say where it comes from: send Origin")
+
+
+def refuse_origin(headers: Headers, ours: AbstractSet[str], *, needs_proof: bool) -> Refusal | None:
+    """Return why a write is refused for where it comes from.
+
+    Browsers say it themselves, in Sec-Fetch-Site or at least in Origin, and pages cannot change it. What says
+    neither is a program: `needs_proof` refuses it where one is known by a cookie, which browsers send unasked.
+    """
+    sites, origins = headers.get("sec-fetch-site", ()), headers.get("origin", ())
+    if any(origin.lower() not in ours for origin in origins):
+        return _ELSEWHERE
+    allowed = {"same-origin"} if needs_proof else {"same-origin", "none"}
+    if any(site not in allowed for site in sites):
+        return _ELSEWHERE
+    return _UNKNOWN if needs_proof and not sites and not origins else None
+
+
+# What every answer says about itself: nothing from elsewhere, in nobody's frame, kept by nobody.
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+
+_ALWAYS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()",
+}
+
+HEADERS = MappingProxyType(_ALWAYS | {"Cache-Control": "no-store"})
+"""Headers of all answers but those of static files."""
+
+STATIC_HEADERS = MappingProxyType(_ALWAYS | {"Cache-Control": "public, max-age=31536000, immutable"})
+"""Headers of static files that are asked for by the hash of what they contain."""
+
+
+def cookie_name(kind: str, port: str, base: str) -> str:
+    """Return the name of a cookie for those who find us at this port, below this path.
+
+    Browsers send the cookies of a host to all its ports, and those of a path to all below it: of several dashboards
+    on one host each needs names of its own, or who signs in to one is signed out of the others.
+    """
+    return f"{kind}_{blake2s(f'{port}{base}'.encode(), digest_size=4).hexdigest()}"
+
+
+def cookie(name: str, value: str, *, path: str, secure: bool, lasts: int | None = None) -> str:
+    """Return a Set-Cookie header: for us alone, not for scripts, and not sent along by other sites.
+
+    Without `lasts` it goes when the browser is closed; with 0 it goes at once.
+    """
+    age = "" if lasts is None else f"; Max-Age={lasts}"
+    return f"{name}={value}; Path={path}; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}{age}"
+
+
+# Where somebody is sent after they have signed in or done something: to a page of ours, and nowhere else. Pure.
+
+LONGEST_PATH = 2000
+_LOCAL = re.compile(r"/(?![/\\])[!#-\[\]^-~]*", re.ASCII)
+"""A path with its query: printable ASCII without quotes, backslashes and spaces, and not another host's."""
+
+
+def local_path(asked: str | None, prefix: str = "") -> str:
+    """Return a path below the prefix as it was asked for; the first page where it is none, or leads elsewhere."""
+    home = f"{prefix}/"
+    if not asked or len(asked) > LONGEST_PATH or not _LOCAL.fullmatch(asked):
+        return home
+    path = asked.partition("?")[0].partition("#")[0]
+    climbs = any(part in {".", ".."} for part in path.lower().replace("%2e", ".").replace("%2f", "/").split("/"))
+    return asked if path.startswith(home) and "//" not in path and not climbs else home

@@ -21,7 +21,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 
-COOKIE = "standfast_session"
+SESSION_COOKIE = "standfast_session"
 LONGEST = 12 * 3600.0
 """Seconds after which a session ends."""
 
@@ -178,3 +178,37 @@ def secret_from(text: str) -> bytes:
             f"the secret must have {_DIGEST} characters or more: `openssl rand -hex {_DIGEST}`"
         )
     return hashlib.sha256(text.encode()).digest()
+
+
+# Browsers in which somebody has signed in with a password before: others who guess do not lock these out.
+
+KNOWN_COOKIE = "standfast_known"
+KNOWN_FOR = 90 * 86_400
+"""Seconds for which a browser is known."""
+
+
+class _Known(msgspec.Struct, frozen=True, array_like=True):
+    id: str
+    name: str
+    until: float
+
+
+class KnownBrowsers:
+    """Marks browsers by a signed cookie, which says who signed in there and opens nothing by itself."""
+
+    def __init__(self, signer: Signer, clock: Callable[[], float] = time.time) -> None:
+        self._signer = signer
+        self._clock = clock
+
+    def write(self, name: str) -> str:
+        """Return the value of the cookie for a browser in which this person has just signed in."""
+        known = _Known(secrets.token_urlsafe(12), name, self._clock() + KNOWN_FOR)
+        return self._signer.sign("known browser", msgspec.json.encode(known))
+
+    def read(self, value: str, name: str) -> str | None:
+        """Return the id of a browser in which this person has signed in before; None where it is none of theirs."""
+        text = self._signer.read("known browser", value)
+        if text is None:
+            return None
+        known = msgspec.json.decode(text, type=_Known)
+        return known.id if known.name == name and self._clock() < known.until else None

@@ -1,22 +1,290 @@
-"""The dashboard on a port of its own."""
+"""The gate before the port: who connects gets one of so many places, or is closed at once.
+
+    connects ─► from where? ─► a place, of all and of this address ─► silent ─► busy ─► silent ─► … ─► closed
+
+Where no place is free, one who is silent makes way, else the one who has taken nothing of an answer for longest:
+with connections alone nobody keeps others out, nor uses up the descriptors that the store needs.
+"""
 
 import asyncio
 import logging
+import resource
 import socket
-from collections.abc import Callable
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from standfast.dashboard.serving import gate as gates
-from standfast.dashboard.serving.beside import end_with_starter
-from standfast.dashboard.serving.bridge import Asgi
-from standfast.dashboard.serving.gate import AT_ONCE, Gate
-from standfast.dashboard.serving.hurry import HurriedProtocol
-from standfast.dashboard.serving.seldom import Seldom
+from standfast.dashboard.access.caller import is_within
+from standfast.dashboard.serving.sidecar import end_with_starter
+from standfast.dashboard.serving.wsgi_bridge import Asgi
 from standfast.errors import ConfigurationError
-from standfast.health.server import addresses_of
+from standfast.observe.health.access import key_of, read_networks, read_peer
+from standfast.observe.health.http_server import addresses_of
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 16
+"""Connections that are taken before those that have a place are looked at again."""
+
+UNTAKEN = 20.0
+"""Seconds for which somebody may take nothing of what is sent to them."""
+
+_BACKLOG = 128
+_MOST, _FEWEST = 512, 32
+_ABORTED = struct.pack("ii", 1, 0)  # what was not sent yet is thrown away
+
+
+def places() -> int:
+    """Return how many may be connected at a time: half of the descriptors that this process may have, at most."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST if descriptors < 0 else max(_FEWEST, min(_MOST, descriptors // 2))
+
+
+class ConnectionLimit(socket.socket):
+    """A socket that listens, in place of another one. Belongs to one event loop.
+
+    `networks` may connect, None for any; so may `proxies`, each for as many as there are places. Of another address
+    there may be `of_one`, by default a quarter of them.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        *,
+        networks: Sequence[str] | None = None,
+        proxies: Sequence[str] = (),
+        most: int | None = None,
+        of_one: int | None = None,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(fileno=listening.detach())
+        self._proxies = read_networks(proxies)
+        self._networks = None if networks is None else (*read_networks(networks), *self._proxies)
+        self._most = places() if most is None else most
+        self._of_one = max(1, self._most // 4) if of_one is None else of_one
+        self.ticks = ticks
+        self._guests: dict[int, _Guest] = {}
+        self._counts: Counter[Hashable] = Counter()
+
+    def listen(self, _backlog: int = _BACKLOG, /) -> None:
+        """Let so many wait, however many are taken at once."""
+        super().listen(_BACKLOG)
+
+    def accept(self) -> "tuple[_Guest, Any]":
+        """Return the next who has a place. Raises BlockingIOError where none is there, or many had none."""
+        for _ in range(AT_ONCE):
+            wire, peer = super().accept()
+            guest = self._seat(wire, peer)
+            if guest is not None:
+                return guest, peer
+            _abort(wire)
+            wire.close()
+        raise BlockingIOError
+
+    def note(self, number: int, *, is_silent: bool) -> None:
+        """Say of a connection, by its descriptor, whether it owes us a request, or we owe it an answer."""
+        if number in self._guests:
+            self._guests[number].is_silent = is_silent
+
+    def sweep(self) -> None:
+        """Close those who do not take what is sent to them."""
+        now = self.ticks()
+        for guest in [each for each in self._guests.values() if each.untaken(now) > UNTAKEN]:
+            log.warning("connections were closed that took nothing of their answers")
+            self._drop(guest)
+
+    def leave(self, guest: "_Guest") -> None:
+        """Free the place of somebody."""
+        if self._guests.get(guest.number) is guest:
+            del self._guests[guest.number]
+            self._counts[guest.whose] -= 1
+            self._counts += Counter()  # who has no place is forgotten
+
+    def __len__(self) -> int:
+        """Return how many have a place."""
+        return len(self._guests)
+
+    def _seat(self, wire: socket.socket, peer: Any) -> "_Guest | None":
+        address = read_peer(peer[0])
+        if self._networks is not None and not is_within(address, self._networks):
+            log.warning("connections were closed at once: they came from where nobody may come from")
+            return None
+        whose = key_of(address)
+        is_proxy = is_within(address, self._proxies)
+        if not is_proxy and self._counts[whose] >= self._of_one:
+            may_stay = self._make_room(each for each in self._guests.values() if each.whose == whose)
+        else:
+            may_stay = len(self._guests) < self._most or self._make_room(self._guests.values())
+        if not may_stay:
+            log.warning("connections were closed at once: too many at a time, from one address or in all")
+            return None
+        guest = _Guest(wire, self, whose)
+        self._guests[guest.number] = guest
+        self._counts[whose] += 1
+        return guest
+
+    def _make_room(self, guests: "Iterable[_Guest]") -> bool:
+        """Close one who is silent, or takes nothing; tell whether there was any."""
+        now = self.ticks()
+        found = list(guests)
+        silent = next((each for each in found if each.is_silent), None)
+        slowest = max(found, key=lambda each: each.untaken(now))
+        if silent is None and not slowest.untaken(now):
+            return False
+        log.warning("connections were closed to make room for others: too many at a time")
+        self._drop(silent or slowest)
+        return True
+
+    def _drop(self, guest: "_Guest") -> None:
+        self.leave(guest)
+        _abort(guest)
+
+
+class _Guest(socket.socket):
+    """A connection that has a place, until it is closed, and knows since when nothing of it was taken."""
+
+    def __init__(self, wire: socket.socket, gate: ConnectionLimit, whose: Hashable) -> None:
+        super().__init__(fileno=wire.detach())
+        self._gate = gate
+        self.whose = whose
+        self.number = self.fileno()
+        self.is_silent = True
+        self._stuck_at: float | None = None
+
+    def untaken(self, now: float) -> float:
+        """Return for how many seconds nothing was taken of what waits to be sent."""
+        return 0.0 if self._stuck_at is None else now - self._stuck_at
+
+    def send(self, data: Any, *flags: int) -> int:
+        return self._watched(lambda: super(_Guest, self).send(data, *flags), (data,))
+
+    def sendmsg(self, buffers: Iterable[Any], *more: Any) -> int:
+        parts = list(buffers)
+        return self._watched(lambda: super(_Guest, self).sendmsg(parts, *more), parts)
+
+    def close(self) -> None:
+        self._gate.leave(self)
+        super().close()
+
+    def _watched(self, send: Callable[[], int], parts: Iterable[Any]) -> int:
+        try:
+            sent = send()
+        except BlockingIOError:
+            if self._stuck_at is None:
+                self._stuck_at = self._gate.ticks()
+            raise
+        is_all = sent == sum(memoryview(part).nbytes for part in parts)
+        self._stuck_at = None if is_all else self._gate.ticks()
+        return sent
+
+
+def _abort(wire: socket.socket) -> None:
+    """End a connection, which whoever waits for it learns; it is for its owner to close."""
+    with suppress(OSError):
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTED)
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+# Connections that say in time what they want, or are closed: who opens many and says nothing takes every place.
+
+PATIENCE = 10.0
+"""Seconds for the head of a request to be there whole."""
+
+MOST_AHEAD = 8
+"""Requests in a row that may be there before the one before them is answered. Browsers send none so."""
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP as uvicorn speaks it, with an end to its patience. Bodies have theirs where they are read.
+
+    The gate is told who is silent; it also closes those who do not take their answers.
+    """
+
+    def __init__(self, *given: Any, gate: ConnectionLimit | None = None, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._gate = gate
+        self._number = -1
+        self._ahead = 0
+        self._end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._number = transport.get_extra_info("socket").fileno()
+        self._mind()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; where it is not yet a request, go on waiting, but not for longer."""
+        super().data_received(data)
+        self._mind()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; who sends many ahead is not waited for."""
+        self._ahead = self._ahead + 1 if self.conn.trailing_data[0] else 0
+        if self._ahead > MOST_AHEAD:
+            self.transport.close()
+        super().on_response_complete()
+        self._mind()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        super().connection_lost(exc)
+        self._forget()
+
+    def _mind(self) -> None:
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        if self.transport.is_closing():
+            return
+        if self._gate is not None:
+            self._gate.note(self._number, is_silent=not is_busy or self.cycle.more_body)
+        if is_busy:
+            self._forget()
+        elif self._end is None:
+            self._end = self.loop.call_later(PATIENCE, self.transport.close)
+
+    def _forget(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+
+# Warnings that whoever connects can cause, written once in a while: no stranger fills the disk.
+
+PAUSE = 60.0
+"""Seconds for which the same warning is not written again."""
+
+
+class LogThrottle(logging.Filter):
+    """Lets each warning through once in a while, with how often it was left out; errors always."""
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._ticks = ticks
+        self._told: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether to write it. Messages are told apart before their arguments are in them: there are few."""
+        if record.levelno > logging.WARNING:
+            return True
+        told_at, left_out = self._told.get(record.msg, (float("-inf"), 0))
+        now = self._ticks()
+        if now - told_at < PAUSE:
+            self._told[record.msg] = told_at, left_out + 1
+            return False
+        self._told[record.msg] = now, 0
+        if left_out:
+            record.msg = f"{record.msg} (and {left_out} times more since this was said last)"
+        return True
+
+
+# The dashboard on a port of its own.
 
 PORT = 8080
 """Where it is, unless something else is."""
@@ -24,7 +292,6 @@ PORT = 8080
 LEAVE = 2
 """Seconds for open requests when it ends; live updates never end by themselves."""
 
-_BACKLOG = 128
 _LONGEST_HEAD = 32 * 1024
 _TICKS = 10
 """Of the server in a second, which is how often the gate is swept."""
@@ -62,12 +329,12 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def serve(app: Asgi, gate: Gate, began: Callable[[], None]) -> None:
+def serve(app: Asgi, gate: ConnectionLimit, began: Callable[[], None]) -> None:
     """Serve until a signal says to stop, or whoever started us is gone."""
     config = uvicorn.Config(
         app,
         loop="asyncio",  # others do not ask the gate
-        http=cast("type[asyncio.Protocol]", partial(HurriedProtocol, gate=gate)),
+        http=cast("type[asyncio.Protocol]", partial(TimedProtocol, gate=gate)),
         ws="none",  # nor would those who speak that be minded
         backlog=AT_ONCE,
         log_level="warning",
@@ -77,8 +344,8 @@ def serve(app: Asgi, gate: Gate, began: Callable[[], None]) -> None:
         h11_max_incomplete_event_size=_LONGEST_HEAD,
         timeout_graceful_shutdown=LEAVE,
     )
-    for each in (logging.getLogger("uvicorn.error"), gates.log):
-        each.addFilter(Seldom())
+    for each in (logging.getLogger("uvicorn.error"), log):
+        each.addFilter(LogThrottle())
     server = _Server(config, gate, began)
 
     def leave() -> None:
@@ -91,7 +358,7 @@ def serve(app: Asgi, gate: Gate, began: Callable[[], None]) -> None:
 class _Server(uvicorn.Server):
     """Says when it can be reached, and has the gate swept."""
 
-    def __init__(self, config: uvicorn.Config, gate: Gate, began: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, gate: ConnectionLimit, began: Callable[[], None]) -> None:
         super().__init__(config)
         self._gate = gate
         self._began = began

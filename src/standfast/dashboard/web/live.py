@@ -17,7 +17,7 @@ from hashlib import blake2b
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from standfast.dashboard.web.answering import frame_at
+from standfast.dashboard.web.pages import frame_at
 from standfast.dashboard.web.site import Site
 
 TICK = 2.0
@@ -37,7 +37,7 @@ _UNAVAILABLE = 503
 
 
 @dataclass(slots=True)
-class Gallery:
+class LiveStream:
     """Where viewers watch from; it has so many places."""
 
     site: Site

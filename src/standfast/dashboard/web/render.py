@@ -9,14 +9,13 @@ from urllib.parse import quote
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from standfast.core.memo import signal_name
-from standfast.dashboard.refusals import status_of
-from standfast.dashboard.shapes.values import ValueSeen
+from standfast.admin.fields import ValueSeen
+from standfast.admin.operation import status_of
 from standfast.dashboard.texts import LANGUAGES
 from standfast.dashboard.web import assets
 from standfast.dashboard.web.charts import bar, gauge, sparkline
-from standfast.dashboard.web.saying import (
-    Saying,
+from standfast.dashboard.web.formatting import (
+    Formatter,
     coloured,
     plain_number,
     plain_span,
@@ -27,9 +26,10 @@ from standfast.dashboard.web.saying import (
 )
 from standfast.dashboard.web.site import View
 from standfast.errors import StandfastError
-from standfast.phrases import phrase_in
-from standfast.settings.sources import IN_CODE
-from standfast.words import one_line, short_id
+from standfast.model.display import one_line, short_id
+from standfast.model.memos import signal_name
+from standfast.model.phrases import Texts, phrase_in
+from standfast.settings import IN_CODE
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -74,7 +74,7 @@ def environment() -> Environment:
 
 def rendered(view: View, template: str, shown: Mapping[str, Any], *, frame: bool = False) -> str:
     """Return a page, or with `frame` only what changes meanwhile: title, verdict, navigation and main."""
-    saying = Saying(view.texts)
+    saying = Formatter(view.texts)
     return (
         environment()
         .get_template(f"{template}.html")
@@ -125,3 +125,37 @@ async def problem_of(view: View, error: StandfastError, *, frame: bool = False) 
     status = status_of(error)
     shown = {"problem": phrase_in(error), "status": int(status)}
     return await page_of(view, "error", shown, frame=frame), int(status)
+
+
+# The page on which people sign in. What they send is read by the entrance.
+
+
+def sign_in_page(
+    texts: Texts,
+    prefix: str = "",
+    *,
+    users: bool = True,
+    token: bool = False,
+    link: bool = False,
+    printed: bool = False,
+    next: str = "/",  # noqa: A002 - the name of the field
+    name: str = "",
+    problem: str | None = None,
+) -> str:
+    """Return the page, with the ways in that there are: name and password, a token, a link that can be printed."""
+    return (
+        environment()
+        .get_template("sign-in.html")
+        .render(
+            t=texts.say,
+            language=texts.language,
+            prefix=prefix,
+            users=users,
+            token=token,
+            link=link,
+            printed=printed,
+            next=next,
+            name=name,
+            problem=problem,
+        )
+    )

@@ -9,11 +9,10 @@ import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection, Request
 
-from standfast.dashboard.access.user import User
-from standfast.dashboard.asking import asked_by_fields
-from standfast.dashboard.operation import Operation
-from standfast.dashboard.texts import Texts, preferred, texts_in
-from standfast.dashboard.texts.language import COOKIE
+from standfast.admin.operation import Operation, User
+from standfast.dashboard.texts import LANGUAGE_COOKIE, preferred, texts_in
+from standfast.dashboard.transport import asked_by_fields
+from standfast.model.phrases import Texts
 
 _SAFE_IN_PATHS = ""
 
@@ -42,7 +41,7 @@ def texts_for(request: HTTPConnection, at: str = "") -> Texts:
     `at` is the address of the page that they look at, where that is not what is requested.
     """
     asked = request.query_params.get("lang") or QueryParams(at.partition("?")[2]).get("lang")
-    return texts_in(preferred(asked, request.cookies.get(COOKIE), request.headers.get("accept-language")))
+    return texts_in(preferred(asked, request.cookies.get(LANGUAGE_COOKIE), request.headers.get("accept-language")))
 
 
 def _never(_request: Request) -> bool:

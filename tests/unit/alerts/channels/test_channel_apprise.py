@@ -11,10 +11,10 @@ from apprise import Apprise
 from alert_notices import JOB, notice
 from alert_receivers import Listener, Reply, hook, listening, mail_server
 from standfast import AppriseChannel, ConfigurationError
-from standfast.alerts.channels import apprise
-from standfast.alerts.delivery import refuse_unusable, send
-from standfast.core.alert import NoticeKind
 from standfast.errors import DeliveryError
+from standfast.model.alerts import NoticeKind
+from standfast.observe.alerts import apprise
+from standfast.observe.alerts.delivery import refuse_unusable, send
 
 
 def test_a_mail_arrives():
@@ -144,5 +144,5 @@ def test_without_apprise_the_remedy_is_told_before_anything_is_sent(monkeypatch)
 
 
 def test_apprise_is_loaded_when_something_is_sent_and_not_before():
-    code = "import sys, standfast.alerts.delivery; assert 'apprise' not in sys.modules; print('ok')"
+    code = "import sys, standfast.observe.alerts.delivery; assert 'apprise' not in sys.modules; print('ok')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "ok\n"

@@ -11,9 +11,9 @@ import pytest
 
 from alert_notices import notice
 from standfast import CommandChannel
-from standfast.alerts.channels.command import Programs
-from standfast.alerts.delivery import send
 from standfast.errors import DeliveryError
+from standfast.observe.alerts.command import Programs
+from standfast.observe.alerts.delivery import send
 
 
 def python(code, *arguments, **how):

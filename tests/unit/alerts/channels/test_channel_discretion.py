@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from standfast import AppriseChannel, CommandChannel, WebhookChannel
-from standfast.alerts.channels.discretion import discreet
+from standfast.observe.alerts.delivery import discreet
 
 SECRET = "s3cr3t/+of mine"
 

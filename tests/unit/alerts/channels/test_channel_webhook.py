@@ -9,10 +9,9 @@ import pytest
 from alert_notices import notice
 from alert_receivers import hook
 from standfast import WebhookChannel
-from standfast.alerts import verify_signature
-from standfast.alerts.delivery import send
-from standfast.alerts.signature import sign
 from standfast.errors import DeliveryError
+from standfast.observe.alerts import sign, verify_signature
+from standfast.observe.alerts.delivery import send
 
 SECRET = "a-secret-of-the-receiver"
 

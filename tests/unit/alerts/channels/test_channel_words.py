@@ -5,9 +5,9 @@ import json
 import pytest
 
 from alert_notices import AT, JOB, alert, notice
-from standfast.alerts.channels.message import message_of
-from standfast.alerts.channels.templates import NAMES, fill, template_problems
-from standfast.core.alert import Example, NoticeKind, Severity
+from standfast.model.alerts import Example, NoticeKind, Severity
+from standfast.observe.alerts.channel import NAMES, fill, template_problems
+from standfast.observe.alerts.message import message_of
 
 
 def test_a_text_says_all_that_is_needed_to_begin():

@@ -4,9 +4,9 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from standfast.dashboard.access.admitted import Admitted
-from standfast.dashboard.access.entrance import Entrance
-from standfast.dashboard.access.refusal import Refusal
+from standfast.dashboard.access.authentication import Authenticator
+from standfast.dashboard.access.caller import Refusal
+from standfast.dashboard.access.sign_in import Identity
 
 TOKEN = "t" * 32
 ORIGIN = "http://127.0.0.1:8080"
@@ -62,7 +62,7 @@ def request(
 
 def entrance(time, **options):
     """Return an entrance on this time."""
-    return Entrance(clock=time, ticks=time, **options)
+    return Authenticator(clock=time, ticks=time, **options)
 
 
 def jar(admitted):
@@ -84,7 +84,7 @@ async def by_form(door, fields, headers=(), **more):
 
 def came(answer):
     """Return somebody who was let in."""
-    assert isinstance(answer, Admitted), answer
+    assert isinstance(answer, Identity), answer
     return answer
 
 

@@ -2,10 +2,15 @@
 
 import pytest
 
-from standfast.dashboard.access.caller import check_host, is_host_known, origins_of, read_caller
-from standfast.dashboard.access.origin import refuse_origin
-from standfast.dashboard.access.paths import local_path
-from standfast.health.guard import read_networks
+from standfast.dashboard.access.caller import (
+    check_host,
+    is_host_known,
+    local_path,
+    origins_of,
+    read_caller,
+    refuse_origin,
+)
+from standfast.observe.health.access import read_networks
 
 PROXIES = read_networks(["10.0.0.0/8", "127.0.0.1"])
 FORWARDED = {

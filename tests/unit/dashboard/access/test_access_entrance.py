@@ -3,18 +3,17 @@
 import pytest
 from access_stage import ORIGIN, TOKEN, by_form, by_link, came, entrance, jar, request, why
 
-from standfast.dashboard.access.bodies import LARGEST_BODY, MOST_FIELDS, parse_json, read_form, read_json
-from standfast.dashboard.access.entrance import BURST, CSRF_HEADER, STRANGERS_BURST
-from standfast.dashboard.access.headers import HEADERS, STATIC_HEADERS, cookie_name
-from standfast.dashboard.access.refusal import RefusedError
-from standfast.dashboard.access.sessions import COOKIE, LONGEST, RENEW, How
-from standfast.dashboard.access.user import Role, User
+from standfast.admin.operation import Role, User
+from standfast.dashboard.access.authentication import BURST, CSRF_HEADER, STRANGERS_BURST
+from standfast.dashboard.access.caller import HEADERS, STATIC_HEADERS, RefusedError, cookie_name
+from standfast.dashboard.access.request import LARGEST_BODY, MOST_FIELDS, parse_json, read_form, read_json
+from standfast.dashboard.access.sessions import LONGEST, RENEW, SESSION_COOKIE, How
 from standfast.errors import ConfigurationError
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 OURS = {"sec-fetch-site": "same-origin", "origin": ORIGIN}
 ADA = User("ada", Role.OPERATOR)
-SESSION = cookie_name(COOKIE, "8080", "")
+SESSION = cookie_name(SESSION_COOKIE, "8080", "")
 
 
 def browser(admitted, **more):

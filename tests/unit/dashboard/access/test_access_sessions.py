@@ -4,13 +4,32 @@ import msgspec
 import pytest
 from access_stage import Time
 
-from standfast.dashboard.access import links as links_module
-from standfast.dashboard.access.guesses import FREE, FREE_OF_PEERS, LONGEST_WAIT, MOST_REMEMBERED, Count, Guesses
-from standfast.dashboard.access.known_browsers import LASTS, KnownBrowsers
-from standfast.dashboard.access.links import LINK_SPAN, MOST_LINKS, Links
-from standfast.dashboard.access.sessions import IDLE, LONGEST, MOST_ENDED, RENEW, How, Sessions, Signer, secret_from
-from standfast.dashboard.access.tokens import TOKEN_USER, Tokens, read_tokens
-from standfast.dashboard.access.user import Role, User
+from standfast.admin.operation import Role, User
+from standfast.dashboard.access import sign_in as links_module
+from standfast.dashboard.access.credentials import TOKEN_USER, Tokens, read_tokens
+from standfast.dashboard.access.sessions import (
+    IDLE,
+    KNOWN_FOR,
+    LONGEST,
+    MOST_ENDED,
+    RENEW,
+    How,
+    KnownBrowsers,
+    Sessions,
+    Signer,
+    secret_from,
+)
+from standfast.dashboard.access.sign_in import (
+    FREE,
+    FREE_OF_PEERS,
+    LINK_SPAN,
+    LONGEST_WAIT,
+    MOST_LINKS,
+    MOST_REMEMBERED,
+    Count,
+    Links,
+    SignInThrottle,
+)
 from standfast.errors import ConfigurationError
 
 
@@ -151,7 +170,7 @@ def test_where_the_host_knows_them_it_is_bound_to_the_name_for_two_days(sessions
 
 def test_ten_thousand_guesses_are_few_and_the_true_one_comes_after_them(time) -> None:
     """One guess each second for hours: some dozens are looked at, and nobody waits longer than the longest wait."""
-    guesses = Guesses(time)
+    guesses = SignInThrottle(time)
     name = Count(("name", "ada"))
     looked_at = 0
     for number in range(10_000):
@@ -165,7 +184,7 @@ def test_ten_thousand_guesses_are_few_and_the_true_one_comes_after_them(time) ->
 
 
 def test_waiting_grows_and_is_forgiven(time) -> None:
-    guesses = Guesses(time)
+    guesses = SignInThrottle(time)
     waits = []
     for _ in range(FREE + 12):
         waits.append(guesses.begin([Count("a")]))
@@ -181,7 +200,7 @@ def test_waiting_grows_and_is_forgiven(time) -> None:
 
 
 def test_guesses_are_remembered_within_limits_and_a_right_one_is_not_counted(time) -> None:
-    guesses = Guesses(time)
+    guesses = SignInThrottle(time)
     for number in range(MOST_REMEMBERED + 10):
         guesses.begin([Count(number)])
     assert len(guesses) == MOST_REMEMBERED
@@ -200,7 +219,7 @@ def test_a_browser_is_known_for_one_name_and_a_while(time) -> None:
     assert browsers.read(value, "ada")
     assert browsers.read(value, "eve") is None
     assert browsers.read("x", "ada") is None
-    time.now += LASTS
+    time.now += KNOWN_FOR
     assert browsers.read(value, "ada") is None
 
 

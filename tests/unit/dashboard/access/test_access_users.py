@@ -7,12 +7,11 @@ import pytest
 from access_stage import TOKEN, by_form, came, entrance, jar, request, why
 from argon2 import PasswordHasher
 
-from standfast.dashboard.access.guesses import FREE, LONGEST_WAIT
-from standfast.dashboard.access.passwords import AT_ONCE, MOST_WAITING, Passwords
-from standfast.dashboard.access.refusal import RefusedError
+from standfast.admin.operation import Role, User
+from standfast.dashboard.access.caller import RefusedError
 from standfast.dashboard.access.sessions import IDLE, How
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.access.user_file import UserFile, add_user
+from standfast.dashboard.access.sign_in import FREE, LONGEST_WAIT
+from standfast.dashboard.access.users import AT_ONCE, MOST_WAITING, Passwords, UserFile, add_user
 from standfast.errors import ConfigurationError
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

@@ -3,10 +3,9 @@
 import pytest
 
 from dashboard_alerts import publish_watching
-from standfast.alerts.board import read_board
-from standfast.core.alert import AlertRule, Check, Severity
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
+from standfast.admin.operation import NotAllowedError, NotThereError, Role, WrongRequestError
+from standfast.model.alerts import AlertRule, Check, Severity
+from standfast.observe.alerts.board_changes import read_board
 
 WAITS = {"name": "mail waits", "check": Check.QUEUE_AGE, "queue": "mail", "above": "1m"}
 

@@ -6,13 +6,12 @@ import msgspec
 import pytest
 
 from dashboard_alerts import alert, publish_watching, put
-from standfast.alerts.board import read_board
-from standfast.alerts.delivery import DELIVER, QUEUE
-from standfast.core.alert import Severity
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.operations import BY_NAME
-from standfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
-from standfast.store.protocol import JobFilter
+from standfast.admin.operation import NotAllowedError, NotThereError, Role, WrongRequestError
+from standfast.admin.registry import BY_NAME
+from standfast.model.alerts import Severity
+from standfast.observe.alerts.board_changes import read_board
+from standfast.observe.alerts.delivery import DELIVER, QUEUE
+from standfast.stores.values import JobFilter
 
 HOUR = timedelta(hours=1)
 

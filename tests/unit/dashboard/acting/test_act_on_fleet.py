@@ -6,16 +6,14 @@ import msgspec
 import pytest
 
 from dashboard_stage import SECRET, WORKER
-from standfast.core.record import Kind
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.operations import BY_NAME, OPERATIONS
-from standfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
+from standfast.admin.operation import NotAllowedError, NotThereError, Role, WrongRequestError
+from standfast.admin.registry import BY_NAME, OPERATIONS
+from standfast.durable.lockstate import LockRequest, take
 from standfast.errors import ConfigurationError, ScheduleNotFoundError
-from standfast.locks.errands import take
-from standfast.locks.roll import Bid
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template, read_schedule
-from standfast.schedule.rules import Cron, Every
+from standfast.model.records import Kind
+from standfast.schedules.fires import create
+from standfast.schedules.rules import Cron, Every
+from standfast.schedules.schedule import Template, read_schedule
 from standfast.supervisor.orders import Order, refuse_order, take_orders
 
 
@@ -145,7 +143,7 @@ def test_orders_reach_the_supervisor(stage):
 
 def test_a_lock_is_taken_from_its_holder(stage):
     """And who that was is written down."""
-    stage.do(take(stage.verbs, Kind.LOCK, "a/b", Bid("h1", timedelta(seconds=30), 1, "web-01 pid 7")))
+    stage.do(take(stage.verbs, Kind.LOCK, "a/b", LockRequest("h1", timedelta(seconds=30), 1, "web-01 pid 7")))
     assert [holder.owner for holder in stage.act("locks.release", name="a/b").released] == ["web-01 pid 7"]
     assert stage.read("locks.list").locks[0].holders == ()
     assert str(stage.read("audit.list").entries[0].before) == "web-01 pid 7"

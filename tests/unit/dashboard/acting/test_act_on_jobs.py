@@ -5,11 +5,10 @@ from datetime import timedelta
 import pytest
 
 from dashboard_stage import open_stage
-from standfast.core.memo import signal_reason
-from standfast.core.states import Move, Reason, State
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.refusals import NotAllowedError, WrongRequestError
+from standfast.admin.operation import NotAllowedError, Role, WrongRequestError
 from standfast.errors import ArgumentsError, JobNotFoundError, JobStateError
+from standfast.model.memos import signal_reason
+from standfast.model.states import Move, Reason, State
 from standfast.supervisor.orders import orders_about
 
 

@@ -7,14 +7,13 @@ import msgspec
 import pytest
 
 from dashboard_stage import SMTP
-from standfast.core.job import NewJob
-from standfast.core.states import Move, State
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.audit.trail import read_trail
-from standfast.dashboard.operations import BY_NAME
-from standfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
+from standfast.admin.audit_trail import read_trail
+from standfast.admin.operation import NotAllowedError, NotConfirmedError, Role, WrongRequestError
+from standfast.admin.registry import BY_NAME
 from standfast.errors import StoreUnavailableError
-from standfast.store.errand import Errand
+from standfast.model.job import NewJob
+from standfast.model.states import Move, State
+from standfast.stores.verb import Procedure
 
 
 def counted(stage, action, **which):
@@ -116,9 +115,9 @@ def test_what_cannot_be_done_is_told_and_stops_nothing(stage):
 def test_more_than_one_call_does_is_confirmed_once(stage, monkeypatch):
     """Told where to go on, the same is asked again; the numbers and the one entry of the audit count all calls."""
     jobs = [stage.dead() for _ in range(5)]
-    monkeypatch.setattr("standfast.dashboard.acting.bulk.SECONDS", 0.0)
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._FIRST", 2)
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._PAGE", 2)
+    monkeypatch.setattr("standfast.admin.bulk_jobs.SECONDS", 0.0)
+    monkeypatch.setattr("standfast.admin.job_search._FIRST", 2)
+    monkeypatch.setattr("standfast.admin.job_search._PAGE", 2)
     asked = counted(stage, "discard")
     later = stage.dead()
     first = stage.act("jobs.bulk", **asked)
@@ -138,8 +137,8 @@ def test_only_ones_own_act_goes_on_and_only_the_same(stage, monkeypatch):
     """Neither that of somebody else, nor with another confirmation, nor one that is over or never was."""
     for _ in range(3):
         stage.dead()
-    monkeypatch.setattr("standfast.dashboard.acting.bulk.SECONDS", 0.0)
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._FIRST", 1)
+    monkeypatch.setattr("standfast.admin.bulk_jobs.SECONDS", 0.0)
+    monkeypatch.setattr("standfast.admin.job_search._FIRST", 1)
     asked = counted(stage, "retry")
     goes_on = stage.act("jobs.bulk", Role.OPERATOR, **asked).goes_on
     assert goes_on is not None
@@ -158,7 +157,7 @@ def test_what_was_done_before_the_store_failed_is_written_down(stage, monkeypatc
     """The error is told, and how far it came."""
     for _ in range(3):
         stage.dead()
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._FIRST", 2)
+    monkeypatch.setattr("standfast.admin.job_search._FIRST", 2)
     asked = counted(stage, "discard")
     change, calls = stage.backend.verbs.change_jobs, []
 
@@ -194,8 +193,8 @@ def acting(desk, **asked):
 def test_what_was_done_before_it_was_told_to_stop_is_written_down(stage, monkeypatch):
     """A stop of the dashboard in the middle: what is under way ends, and the trail has the true number, once."""
     jobs = [stage.dead() for _ in range(6)]
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._FIRST", 2)
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._PAGE", 2)
+    monkeypatch.setattr("standfast.admin.job_search._FIRST", 2)
+    monkeypatch.setattr("standfast.admin.job_search._PAGE", 2)
     asked, calls, desk = counted(stage, "discard"), [], stage.desk()
     ask = desk.ask
 
@@ -203,7 +202,7 @@ def test_what_was_done_before_it_was_told_to_stop_is_written_down(stage, monkeyp
         task = acting(desk, **asked)
 
         async def stopping(verb):
-            calls.append(isinstance(verb, Errand))
+            calls.append(isinstance(verb, Procedure))
             if sum(calls) == 2:
                 task.cancel()
             await asyncio.sleep(0)
@@ -224,7 +223,7 @@ def test_what_was_begun_is_written_down_before_it_is_done(stage, monkeypatch):
     for _ in range(3):
         stage.dead()
     asked, change, seen = counted(stage, "discard"), stage.backend.verbs.change_jobs, []
-    monkeypatch.setattr("standfast.dashboard.reading.selecting._FIRST", 2)
+    monkeypatch.setattr("standfast.admin.job_search._FIRST", 2)
 
     def looking(*how):
         page = stage.do(read_trail(stage.verbs))

@@ -10,18 +10,17 @@ from threading import Barrier
 import pytest
 
 from dashboard_stage import SECRET, SMTP, open_stage
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Catalogue, Parameter, TaskEntry
-from standfast.codec import MASK
-from standfast.core.job import OnLate
-from standfast.core.states import Move, State
-from standfast.dashboard.acting import copies
-from standfast.dashboard.operations import BY_NAME
+from standfast.admin import clones
+from standfast.admin.job_details import job_fields
+from standfast.admin.registry import BY_NAME
 from standfast.errors import ArgumentsError, ConfigurationError, JobStateError
-from standfast.ids import new_job_id
-from standfast.store.protocol import JobFilter
-from standfast.store.sqlite.backend import SqliteBackend
-from standfast.watch.jobfields import job_fields
+from standfast.model.ids import new_job_id
+from standfast.model.job import OnLate
+from standfast.model.secrets import MASK
+from standfast.model.states import Move, State
+from standfast.observe.catalogue import Catalogue, Parameter, TaskEntry, publish
+from standfast.stores.sqlite.store import SqliteBackend
+from standfast.stores.values import JobFilter
 
 RACES = 50
 
@@ -124,7 +123,7 @@ def test_of_two_who_decide_at_once_one_does(tmp_path, other):
 def test_another_death_has_another_copy(stage):
     """What was retried as it is and died again can be edited as well."""
     job = stage.dead()
-    before = copies._id_of_copy(stage.job(job))
+    before = clones._id_of_copy(stage.job(job))
     stage.act("jobs.retry", id=job)
     stage.end(job, Move.DIE, failure=SMTP)
     assert stage.act("jobs.edit_and_retry", id=job, args={}).job != before

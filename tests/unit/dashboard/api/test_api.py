@@ -7,10 +7,9 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.api import PREFIX, routes
-from standfast.dashboard.api.answering import LONGEST_BODY
-from standfast.dashboard.operations import OPERATIONS
+from standfast.admin.operation import Role
+from standfast.admin.registry import OPERATIONS
+from standfast.dashboard.api import LONGEST_BODY, PREFIX, routes
 from standfast.errors import StoreUnavailableError
 
 

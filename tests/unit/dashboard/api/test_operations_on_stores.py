@@ -6,11 +6,11 @@ import pytest
 
 from dashboard_stage import SECRET, WORKER, open_stage
 from empty_stores import STORES
-from standfast.core.states import State
-from standfast.dashboard.operations import OPERATIONS
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template
-from standfast.schedule.rules import Cron
+from standfast.admin.registry import OPERATIONS
+from standfast.model.states import State
+from standfast.schedules.fires import create
+from standfast.schedules.rules import Cron
+from standfast.schedules.schedule import Template
 
 
 @pytest.fixture(params=STORES)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from standfast.dashboard.audit.telling import NAMES_ONLY, TOLD, told
+from standfast.admin.audit_trail import NAMES_ONLY, TOLD, told
 
 S = "hunter22"
 

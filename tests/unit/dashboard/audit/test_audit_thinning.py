@@ -3,9 +3,8 @@
 import pytest
 
 from dashboard_stage import open_stage
-from standfast.dashboard.access.user import Role
-from standfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT, OTHERS, Thinning, is_told
-from standfast.dashboard.refusals import NotAllowedError
+from standfast.admin.audit_trail import FORGIVEN, MOST_KEPT, OTHERS, RepeatSampler, is_told
+from standfast.admin.operation import NotAllowedError, Role
 from standfast.errors import JobNotFoundError
 
 
@@ -55,14 +54,14 @@ def test_what_somebody_may_do_and_cannot_be_done_is_always_written_down(stage):
 
 def test_after_a_while_it_is_news_again():
     now = 0.0
-    thinning = Thinning(lambda: now)
+    thinning = RepeatSampler(lambda: now)
     assert [thinning.count("a")[1] for _ in range(3)] == [1, 2, 3]
     now = FORGIVEN
     assert thinning.count("a") == ("a", 1)
 
 
 def test_too_many_are_counted_together():
-    thinning = Thinning(lambda: 0.0)
+    thinning = RepeatSampler(lambda: 0.0)
     counted = [thinning.count(number) for number in range(MOST_KEPT + 3)]
     assert counted[MOST_KEPT - 1 :] == [(MOST_KEPT - 1, 1), (OTHERS, 1), (OTHERS, 2), (OTHERS, 3)]
     assert [times for times in range(1, 1001) if is_told(times)] == [1, 10, 100, 1000]

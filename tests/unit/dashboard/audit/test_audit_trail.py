@@ -9,13 +9,12 @@ import pytest
 
 from empty_stores import STORES
 from harnesses import open_harness
-from standfast.core.record import Change, Kind
-from standfast.dashboard.audit import chunk as chunks
-from standfast.dashboard.audit.entry import Entry
-from standfast.dashboard.audit.trail import MOST_LOOKED_AT, read_trail, write_down
-from standfast.dashboard.refusals import WrongRequestError
-from standfast.store.errand import run_errand
-from standfast.store.memory.backend import MemoryBackend
+from standfast.admin import audit_trail as chunks
+from standfast.admin.audit_trail import MOST_LOOKED_AT, Entry, read_trail, write_down
+from standfast.admin.operation import WrongRequestError
+from standfast.model.records import Change, Kind
+from standfast.stores.memory.store import MemoryBackend
+from standfast.stores.verb import run_procedure
 from standfast.testing import FakeClock
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -32,11 +31,11 @@ def backend():
 
 def write(backend, *entries):
     for each in entries:
-        run_errand(backend.run, write_down(backend.verbs, each))
+        run_procedure(backend.run, write_down(backend.verbs, each))
 
 
 def page(backend, before=None, **more):
-    return run_errand(backend.run, read_trail(backend.verbs, before, **more))
+    return run_procedure(backend.run, read_trail(backend.verbs, before, **more))
 
 
 def everything(backend, limit=37, **more):
@@ -84,8 +83,8 @@ def test_a_page_stays_where_it_was_while_others_write(backend) -> None:
 
 def test_the_oldest_are_forgotten(backend, monkeypatch) -> None:
     """No more chunks than are kept, and pages end where the trail does."""
-    monkeypatch.setattr("standfast.dashboard.audit.chunk.CHUNKS_KEPT", 3)
-    monkeypatch.setattr("standfast.dashboard.audit.trail.CHUNKS_KEPT", 3)
+    monkeypatch.setattr("standfast.admin.audit_trail.CHUNKS_KEPT", 3)
+    monkeypatch.setattr("standfast.admin.audit_trail.CHUNKS_KEPT", 3)
     write(backend, *map(entry, range(550)))
     assert records(backend).keys() == {"4", "5", "newest"}
     assert whats(everything(backend)) == [str(number) for number in reversed(range(300, 550))]

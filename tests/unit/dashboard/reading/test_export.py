@@ -7,15 +7,15 @@ import json
 import pytest
 
 from dashboard_stage import SECRET
-from standfast.dashboard.reading import selecting
-from standfast.dashboard.reading.export import cell
+from standfast.admin import job_search
+from standfast.admin.bulk_jobs import cell
 
 
 @pytest.fixture
 def looks(stage, monkeypatch):
     """Return the looks at the store so far, each at two jobs at most."""
     made, search = [], stage.backend.verbs.search_jobs
-    monkeypatch.setattr(selecting, "_PAGE", 2)
+    monkeypatch.setattr(job_search, "_PAGE", 2)
     monkeypatch.setattr(stage.backend.verbs, "search_jobs", lambda *which: made.append(which) or search(*which))
     return made
 
@@ -66,7 +66,7 @@ def test_a_file_ends_at_its_limit_and_another_goes_on_there(stage):
     first = [row["id"] for row in json.loads(file_of(stage, limit=3))]
     second = [row["id"] for row in json.loads(file_of(stage, limit=3, before=first[-1]))]
     assert (first, second) == (jobs[:3], jobs[3:])
-    assert stage.read("jobs.export", text="mail").span == selecting.SPAN
+    assert stage.read("jobs.export", text="mail").span == job_search.SPAN
 
 
 @pytest.mark.usefixtures("looks")
@@ -78,7 +78,7 @@ def test_a_file_is_whole_wherever_its_jobs_are(stage, monkeypatch, form):
     wanted = [stage.enqueue(tags=("x",)), stage.enqueue(tags=("x",)), stage.enqueue(tags=("x",))]
     for _ in range(5):
         stage.enqueue()
-    monkeypatch.setattr(selecting, "REACH", 2)
+    monkeypatch.setattr(job_search, "REACH", 2)
     assert [row["id"] for row in read(file_of(stage, format=form, tag=("x",)))] == wanted[::-1]
 
 

@@ -8,13 +8,13 @@ from alert_notices import notice
 from dashboard_alerts import alert, publish_watching, put, put_board, tell
 from dashboard_stage import SMTP
 from figures_stage import Stage as Figures
-from standfast.alerts.board import add_silence
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.alerts.delivery import order_delivery
-from standfast.alerts.standing import Published
-from standfast.core.alert import AlertRule, AlertState, Check, Severity
-from standfast.core.states import Move, State
-from standfast.dashboard.shapes.overview import Level
+from standfast.admin.overview import Level
+from standfast.model.alerts import AlertRule, AlertState, Check, Severity
+from standfast.model.states import Move, State
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES
+from standfast.observe.alerts.board import Published
+from standfast.observe.alerts.board_changes import add_silence
+from standfast.observe.alerts.delivery import order_delivery
 
 
 def test_what_fires_is_listed_before_what_is_pending_and_the_worst_first(stage):

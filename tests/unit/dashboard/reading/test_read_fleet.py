@@ -5,19 +5,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard_stage import SECRET, SMTP, WORKER
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move
-from standfast.dashboard.refusals import NotThereError
+from standfast.admin.operation import NotThereError
 from standfast.errors import IncidentNotFoundError, ScheduleNotFoundError
-from standfast.figures.pages import MINUTE, Gauges, Page, QueueGauge, writing
-from standfast.figures.rows import COMPLETED, DEAD, FAILED, RUN, new_count, to_rows
-from standfast.incidents.book import write_incident
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template
-from standfast.schedule.rules import Cron
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move
+from standfast.observe.catalogue import Bound, Catalogue, Parameter, QueueEntry, TaskEntry, publish
+from standfast.observe.figures.counts import COMPLETED, DEAD, FAILED, RUN, new_count, to_rows
+from standfast.observe.figures.rollup import MINUTE, Gauges, QueueGauge, Rollup, writing
+from standfast.observe.incidents import write_incident
+from standfast.schedules.fires import create
+from standfast.schedules.rules import Cron
+from standfast.schedules.schedule import Template
 
 
 def catalogue(stage):
@@ -123,7 +122,7 @@ def test_figures_tell_what_workers_counted(stage):
     counts["mail", "send"][COMPLETED], counts["mail", "send"][DEAD], counts["web", "crawl"][FAILED] = 7, 2, 3
     counts["mail", "send"][RUN + 10] = 7
     gauges = Gauges(1, 0, (QueueGauge("mail", 4, 1.5),))
-    page = Page(to_rows(counts), gauges)
+    page = Rollup(to_rows(counts), gauges)
     stage.do(stage.verbs.change_records([writing(Kind.FIGURES, MINUTE.name(minute), page, stage.clock.now())]))
     seen = stage.read("figures.show")
     assert (seen.completed, seen.failed, seen.dead) == (7, 3, 2)

@@ -6,14 +6,13 @@ import msgspec
 import pytest
 
 from dashboard_stage import SECRET, WORKER
-from standfast.core.job import HISTORY_FIRST, HISTORY_LAST, Failure
-from standfast.core.record import Kind
-from standfast.core.states import Move, State
-from standfast.dashboard.reading import shown
+from standfast.admin import fields
+from standfast.durable.lockstate import LockRequest, take
 from standfast.errors import JobNotFoundError
-from standfast.locks.errands import take
-from standfast.locks.roll import Bid
-from standfast.phrases import in_english
+from standfast.model.job import HISTORY_FIRST, HISTORY_LAST, Failure
+from standfast.model.phrases import in_english
+from standfast.model.records import Kind
+from standfast.model.states import Move, State
 
 
 def test_a_job_with_its_story(stage):
@@ -64,7 +63,7 @@ def test_what_is_secret_is_masked_everywhere(stage):
 
 def test_long_values_are_cut_and_say_so(stage, monkeypatch):
     """Of what is too long there is the beginning, and how long it is; of texts the end."""
-    monkeypatch.setattr(shown, "LONGEST_TEXT", 10)
+    monkeypatch.setattr(fields, "LONGEST_TEXT", 10)
     args = {"long": "x" * 50_000, "short": 1}
     job = stage.enqueue(payload=msgspec.json.encode({"v": 1, "args": args}))
     stage.end(job, Move.COMPLETE, result=msgspec.json.encode("r" * 30_000), log="0123456789the end")
@@ -97,7 +96,7 @@ def test_what_can_be_done_depends_on_the_state(stage):
 def test_locks_that_a_job_holds_are_named(stage):
     """Those whose owner is the job."""
     job = stage.running()
-    bid = Bid("h1", timedelta(seconds=30), 1, f"job {job}")
+    bid = LockRequest("h1", timedelta(seconds=30), 1, f"job {job}")
     stage.do(take(stage.verbs, Kind.LOCK, "ledger", bid))
     assert [lock.name for lock in stage.read("jobs.show", id=job).locks] == ["ledger"]
     [lock] = stage.read("locks.list").locks

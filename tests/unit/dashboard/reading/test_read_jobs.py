@@ -7,12 +7,12 @@ from threading import Event, Lock, current_thread
 import pytest
 
 from dashboard_stage import SECRET
-from standfast.core.states import Move, State
-from standfast.dashboard.desk import SEARCHES
-from standfast.dashboard.operations import BY_NAME
-from standfast.dashboard.reading import jobs, selecting
-from standfast.dashboard.refusals import WrongRequestError
-from standfast.ids import first_id_at
+from standfast.admin import job_search, jobs
+from standfast.admin.executor import SEARCHES
+from standfast.admin.operation import WrongRequestError
+from standfast.admin.registry import BY_NAME
+from standfast.model.ids import first_id_at
+from standfast.model.states import Move, State
 
 
 def ids(seen):
@@ -83,8 +83,8 @@ def test_text_is_looked_for_where_people_look(stage):
 
 def test_a_look_for_text_is_bounded_and_goes_on(stage, monkeypatch):
     """One page looks at the newest jobs of a stated span; `next` goes on where it ended."""
-    monkeypatch.setattr(selecting, "SPAN", 4)
-    monkeypatch.setattr(selecting, "_PAGE", 2)
+    monkeypatch.setattr(job_search, "SPAN", 4)
+    monkeypatch.setattr(job_search, "_PAGE", 2)
     rare = stage.enqueue(task="rare")
     for _ in range(6):
         stage.enqueue()
@@ -123,7 +123,7 @@ def test_counting_knows_more_than_it_counts(stage, monkeypatch):
     assert stage.read("jobs.count", action="cancel").count == 1
     assert stage.read("jobs.count", action="cancel", state=(State.DEAD,)).count == 0
     assert stage.read("jobs.count", action="retry", text="gone").count == 5
-    monkeypatch.setattr("standfast.dashboard.reading.jobs.MOST_COUNTED", 3)
+    monkeypatch.setattr("standfast.admin.jobs.MOST_COUNTED", 3)
     counted = stage.read("jobs.count", error="gone")
     assert (counted.count, counted.more) == (3, True)
 
@@ -157,9 +157,9 @@ def test_dead_jobs_in_groups(stage):
 
 def test_a_look_for_text_in_large_arguments_is_bounded_by_bytes(stage, monkeypatch):
     """After the first few jobs pages are as small as these were large; it ends early, and `next` goes on."""
-    monkeypatch.setattr(selecting, "_FIRST", 2)
-    monkeypatch.setattr(selecting, "PAGE_BYTES", 3_000)
-    monkeypatch.setattr(selecting, "MOST_BYTES", 7_000)
+    monkeypatch.setattr(job_search, "_FIRST", 2)
+    monkeypatch.setattr(job_search, "PAGE_BYTES", 3_000)
+    monkeypatch.setattr(job_search, "MOST_BYTES", 7_000)
     rare = stage.enqueue(task="rare")
     for _ in range(10):
         stage.enqueue(payload=b'{"v":1,"args":{"a":"%s"}}' % (b"x" * 1_000))
@@ -195,7 +195,7 @@ def test_only_some_look_for_text_at_once_and_the_loop_goes_on(stage, monkeypatch
         return text in job.task
 
     gate = Event()
-    monkeypatch.setattr(selecting, "_mentions", slow)
+    monkeypatch.setattr(job_search, "_mentions", slow)
     operation = BY_NAME["jobs.list"]
 
     async def five():

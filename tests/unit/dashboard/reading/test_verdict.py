@@ -7,19 +7,16 @@ import msgspec
 import pytest
 
 from dashboard_stage import ARGS
-from standfast.core.incident import Incident, Trouble
-from standfast.dashboard.desk import Office
-from standfast.dashboard.reading import schedules
-from standfast.dashboard.reading.overview import COUNTED, FEW, MANY
-from standfast.dashboard.reading.verdict import Sight, judge
-from standfast.dashboard.shapes.overview import Level
-from standfast.dashboard.shapes.schedules import ScheduleRow
-from standfast.dashboard.shared import Shared
-from standfast.phrases import in_english
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template
-from standfast.schedule.rules import Every
-from standfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
+from standfast.admin import schedules
+from standfast.admin.executor import Admin, AnswerCache
+from standfast.admin.overview import COUNTED, FEW, MANY, Level, Sight, judge
+from standfast.admin.schedules import ScheduleRow
+from standfast.model.incidents import Incident, Trouble
+from standfast.model.phrases import in_english
+from standfast.schedules.fires import create
+from standfast.schedules.rules import Every
+from standfast.schedules.schedule import Template
+from standfast.stores.values import QueueAge, QueueAges, Worker, WorkerInfo
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -147,7 +144,7 @@ def test_the_overview_lists_the_queues_that_matter(stage):
 def test_what_fires_next_is_never_past(stage):
     """Also where the schedules were read some seconds ago: that is done more seldom than all else."""
     ticks = [0.0]
-    stage.office = Office(stage, shared=Shared(fresh=1.0, clock=lambda: ticks[0]))
+    stage.office = Admin(stage, shared=AnswerCache(fresh=1.0, clock=lambda: ticks[0]))
     for name, seconds in (("often", 2), ("seldom", 3600)):
         stage.do(create(stage.verbs, name, Every(seconds), Template("send", ARGS), timedelta()))
     first = stage.read("overview.show").schedules

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from standfast.dashboard.serving import beside
-from standfast.dashboard.serving.beside import STAYS_WITH, dashboard_beside
+from standfast.dashboard.serving import sidecar
+from standfast.dashboard.serving.sidecar import STAYS_WITH, dashboard_sidecar
 
 PATIENCE = 30.0
 PROGRAM = """
 import os, signal, sys, threading
 from pathlib import Path
-from standfast.dashboard.serving.beside import end_with_starter
+from standfast.dashboard.serving.sidecar import end_with_starter
 end_with_starter(lambda: os._exit(0))
 Path(sys.argv[-1]).open("a").write(f"{os.getpid()}\\n")
 threading.Event().wait()
@@ -34,8 +34,8 @@ with beside.dashboard_beside([sys.argv[1]], {{}}):
 
 @pytest.fixture
 def pids(tmp_path, monkeypatch):
-    monkeypatch.setattr(beside, "_RUN", PROGRAM)
-    monkeypatch.setattr(beside, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(sidecar, "_RUN", PROGRAM)
+    monkeypatch.setattr(sidecar, "_FIRST_PAUSE", 0.01)
     return tmp_path / "pids"
 
 
@@ -62,7 +62,7 @@ def is_gone(pid):
 
 
 def test_one_that_is_killed_is_started_again_and_ends_at_the_stop(pids, caplog):
-    with dashboard_beside([str(pids)], {}):
+    with dashboard_sidecar([str(pids)], {}):
         os.kill(nth(pids, 1), signal.SIGKILL)
         second = nth(pids, 2)
         assert not is_gone(second)
@@ -81,8 +81,8 @@ def test_it_ends_with_a_starter_that_is_killed(pids):
 @pytest.mark.parametrize("code", [0, 2])
 def test_one_that_ends_by_itself_is_let_go(pids, code, caplog, monkeypatch):
     """What has to be put right first would only fail again."""
-    monkeypatch.setattr(beside, "_RUN", f"import sys; open(sys.argv[-1], 'a').write('0\\n'); sys.exit({code})")
-    with dashboard_beside([str(pids)], {}):
+    monkeypatch.setattr(sidecar, "_RUN", f"import sys; open(sys.argv[-1], 'a').write('0\\n'); sys.exit({code})")
+    with dashboard_sidecar([str(pids)], {}):
         wait_for(lambda: "the workers go on without it" in caplog.text)
     assert pids.read_text() == "0\n"
 
@@ -90,11 +90,11 @@ def test_one_that_ends_by_itself_is_let_go(pids, code, caplog, monkeypatch):
 def test_what_may_be_secret_is_in_its_environment_alone(tmp_path, monkeypatch):
     told = tmp_path / "told"
     monkeypatch.setattr(
-        beside,
+        sidecar,
         "_RUN",
         f"import os, sys; open({str(told)!r}, 'w').write(os.environ['STANDFAST_URL'] + ' '.join(sys.argv))",
     )
-    with dashboard_beside(["shop:app"], {"STANDFAST_URL": "redis://:hunter2@queue/0"}):
+    with dashboard_sidecar(["shop:app"], {"STANDFAST_URL": "redis://:hunter2@queue/0"}):
         wait_for(lambda: told.exists() and told.read_text())
     assert told.read_text() == "redis://:hunter2@queue/0-c dashboard shop:app"
     assert STAYS_WITH not in os.environ

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from standfast.dashboard.serving.bridge import LONGEST_BODY, STREAMS, Bridge
+from standfast.dashboard.serving.wsgi_bridge import LONGEST_BODY, STREAMS, WsgiBridge
 
 
 class Recorder:
@@ -55,7 +55,7 @@ def ask(bridge, path="/", body=b"", **environ):
 def test_a_request_comes_across_whole():
     app = Recorder(status=201, headers=[(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")], parts=(b"yes", b"!"))
     status, headers, body = ask(
-        Bridge(app, ("standfast.user",)),
+        WsgiBridge(app, ("standfast.user",)),
         "/j\xc3\xb6bs",  # as WSGI has it: each byte a letter
         b"x=1",
         SCRIPT_NAME="/deep",
@@ -85,29 +85,29 @@ def test_a_request_comes_across_whole():
 )
 def test_a_length_that_makes_no_sense_is_refused_without_reading(length, status):
     app = Recorder()
-    told, _, _ = ask(Bridge(app), body=b"x", CONTENT_LENGTH=length)
+    told, _, _ = ask(WsgiBridge(app), body=b"x", CONTENT_LENGTH=length)
     assert told.startswith(f"{status} ")
     assert app.scope is None
 
 
 def test_no_more_is_read_than_was_announced():
     app = Recorder()
-    assert ask(Bridge(app), body=b"one and more", CONTENT_LENGTH="3")[0] == "200 OK"
+    assert ask(WsgiBridge(app), body=b"one and more", CONTENT_LENGTH="3")[0] == "200 OK"
     assert app.body == b"one"
 
 
 @pytest.mark.parametrize(("status", "told"), [(204, "204 No Content"), (499, "499 Unnamed")])
 def test_every_status_has_words(status, told):
     """WSGI wants them, also where nobody has agreed on any."""
-    assert ask(Bridge(Recorder(status)))[0] == told
+    assert ask(WsgiBridge(Recorder(status)))[0] == told
 
 
 def test_an_app_that_fails_is_answered_for(caplog):
     """What it had begun to say is not taken for all of it; what went wrong is in the log."""
-    status, _, body = ask(Bridge(Recorder(fails=True)))
+    status, _, body = ask(WsgiBridge(Recorder(fails=True)))
     assert (status, body) == ("500 Internal Server Error", b"Internal Server Error\n")
     with pytest.raises(ConnectionAbortedError, match="broke off"):
-        ask(Bridge(Recorder(fails="at the end")))
+        ask(WsgiBridge(Recorder(fails="at the end")))
     assert caplog.text.count("RuntimeError: of the test") == 2
 
 
@@ -116,26 +116,26 @@ async def _says_nothing(scope, receive, send):
 
 
 def test_an_app_that_says_nothing_is_answered_for():
-    assert ask(Bridge(_says_nothing))[0] == "500 Internal Server Error"
+    assert ask(WsgiBridge(_says_nothing))[0] == "500 Internal Server Error"
 
 
 def test_what_is_for_the_server_to_say_is_left_to_it():
     app = Recorder(headers=[(b"connection", b"close"), (b"x", b"y")])
-    assert ask(Bridge(app))[1] == [("x", "y")]
+    assert ask(WsgiBridge(app))[1] == [("x", "y")]
 
 
 @pytest.mark.parametrize("app", [Recorder(headers=[(b"content-length", b"4")]), Recorder(fails=True)])
 def test_the_answer_to_head_has_no_body(app):
     """Some servers send what they are given: it would be taken for the next answer."""
-    status, headers, body = ask(Bridge(app), REQUEST_METHOD="HEAD")
+    status, headers, body = ask(WsgiBridge(app), REQUEST_METHOD="HEAD")
     assert (status[:3], body) == ("500" if app.fails else "200", b"")
     assert app.fails or headers == [("content-length", "4")]
-    assert ask(Bridge(app), REQUEST_METHOD="HEAD", CONTENT_LENGTH="x")[2] == b""
+    assert ask(WsgiBridge(app), REQUEST_METHOD="HEAD", CONTENT_LENGTH="x")[2] == b""
 
 
 def test_all_threads_share_one_loop():
     app = Recorder()
-    bridge = Bridge(app)
+    bridge = WsgiBridge(app)
     threads = [threading.Thread(target=ask, args=(bridge,)) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -146,7 +146,7 @@ def test_all_threads_share_one_loop():
 
 def test_a_forked_process_has_a_loop_of_its_own():
     """The thread of the parent's loop is not there: who waited for it would wait for ever."""
-    bridge = Bridge(Recorder())
+    bridge = WsgiBridge(Recorder())
     assert ask(bridge)[0] == "200 OK"
     child = os.fork()
     if child == 0:
@@ -168,7 +168,7 @@ def test_who_closes_an_answer_ends_its_making():
             ended.set()
 
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/"}
-    answer = Bridge(endless)(environ, lambda *_: None)
+    answer = WsgiBridge(endless)(environ, lambda *_: None)
     assert next(iter(answer)) == b"x"
     assert not ended.is_set()
     answer.close()

@@ -6,10 +6,9 @@ from ipaddress import ip_address
 
 import pytest
 
-from standfast.dashboard.access.caller import Caller
-from standfast.dashboard.access.refusal import Code, Refusal
-from standfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT
-from standfast.dashboard.serving.comings import Comings
+from standfast.admin.audit_trail import FORGIVEN, MOST_KEPT
+from standfast.dashboard.access.caller import Caller, Code, Refusal
+from standfast.dashboard.serving.middleware import SignInAudit
 from standfast.errors import StoreUnavailableError
 
 WRONG = Refusal(HTTPStatus.UNAUTHORIZED, Code.WRONG, "this is not the token")
@@ -38,7 +37,7 @@ def notes():
 
 @pytest.fixture
 def comings(notes):
-    return Comings(notes.write, lambda: notes.now)
+    return SignInAudit(notes.write, lambda: notes.now)
 
 
 def test_of_many_refusals_few_are_written(notes, comings):
@@ -71,5 +70,5 @@ def test_a_store_that_is_away_keeps_nobody_out(notes, caplog):
     async def away(*_, **__):
         raise StoreUnavailableError("the store is away")
 
-    notes.refuse(Comings(away))
+    notes.refuse(SignInAudit(away))
     assert "access.sign_in of (unknown) is not in the audit trail: the store is away" in caplog.text

@@ -7,8 +7,8 @@ import pytest
 from serving_stage import HOME, TOKEN, House, csrf_in, place_of
 
 from standfast.dashboard import Dashboard, Role
-from standfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
-from standfast.dashboard.access.user_file import add_user
+from standfast.dashboard.access.caller import HEADERS, STATIC_HEADERS
+from standfast.dashboard.access.users import add_user
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from serving_stage import TOKEN, House, csrf_in
 
-from standfast.dashboard.web import freshness
+from standfast.dashboard.web import cookies
 
 SECRET = "shared by all processes of a server"
 
@@ -38,7 +38,7 @@ def test_others_share_what_was_seen(houses, stage, monkeypatch):
         assert browser.get("/queues").status_code == 200
     assert len(looks) == 1
     for _ in range(3):
-        browser.get("/queues", cookie=f"{freshness.COOKIE}=1")
+        browser.get("/queues", cookie=f"{cookies.CHANGED_COOKIE}=1")
     assert len(looks) == 4
 
 
@@ -46,13 +46,13 @@ class Asked:
     """A request of a browser that has just changed something."""
 
     def __init__(self):
-        self.cookies, self.state = {freshness.COOKIE: "1"}, SimpleNamespace()
+        self.cookies, self.state = {cookies.CHANGED_COOKIE: "1"}, SimpleNamespace()
 
 
 def test_who_watches_on_shares_again(monkeypatch):
     now = 100.0
-    monkeypatch.setattr(freshness.time, "monotonic", lambda: now)
+    monkeypatch.setattr(cookies.time, "monotonic", lambda: now)
     request = Asked()
-    assert freshness.has_changed(request)
-    now += freshness.LASTS
-    assert not freshness.has_changed(request)
+    assert cookies.has_changed(request)
+    now += cookies.CHANGED_FOR
+    assert not cookies.has_changed(request)

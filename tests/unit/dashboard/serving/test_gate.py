@@ -9,10 +9,16 @@ from functools import partial
 import pytest
 import uvicorn
 
-from standfast.dashboard.serving import gate as gates
-from standfast.dashboard.serving.gate import UNTAKEN, Gate, places
-from standfast.dashboard.serving.hurry import MOST_AHEAD, HurriedProtocol
-from standfast.dashboard.serving.seldom import PAUSE, Seldom
+from standfast.dashboard.serving import server as gates
+from standfast.dashboard.serving.server import (
+    MOST_AHEAD,
+    PAUSE,
+    UNTAKEN,
+    ConnectionLimit,
+    LogThrottle,
+    TimedProtocol,
+    places,
+)
 
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"x" * (8 << 20)
@@ -48,8 +54,8 @@ async def serving(**rules):
         wires.append(writer)
         return reader, writer
 
-    with Gate(socket.create_server(("127.0.0.1", 0)), **rules) as gate:
-        http = partial(HurriedProtocol, gate=gate)
+    with ConnectionLimit(socket.create_server(("127.0.0.1", 0)), **rules) as gate:
+        http = partial(TimedProtocol, gate=gate)
         server = uvicorn.Server(uvicorn.Config(app, http=http, lifespan="off", log_level="error", backlog=16))
         running = asyncio.create_task(server.serve([gate]))
         while not server.started:  # noqa: ASYNC110 - it has no event for that
@@ -191,7 +197,7 @@ def test_there_are_fewer_places_than_descriptors(monkeypatch):
 def test_warnings_are_written_once_in_a_while(caplog):
     """With how many there were; errors are always written."""
     ticks, log = Ticks(), logging.getLogger("standfast.test.seldom")
-    log.addFilter(Seldom(ticks))
+    log.addFilter(LogThrottle(ticks))
     for number in range(1000):
         log.warning("somebody came: %d", number)
     log.error("it broke")

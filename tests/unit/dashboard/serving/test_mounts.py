@@ -11,9 +11,9 @@ from serving_stage import HOME, csrf_in, place_of
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 import standfast.dashboard
-from standfast.core.states import State
 from standfast.dashboard import Dashboard, Role, User
 from standfast.errors import ConfigurationError
+from standfast.model.states import State
 
 PEOPLE = {"ada": User("ada", Role.OPERATOR), "carol": User("carol", Role.VIEWER)}
 

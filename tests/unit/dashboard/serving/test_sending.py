@@ -6,7 +6,7 @@ import json
 import pytest
 from serving_stage import HOME, TOKEN, House
 
-from standfast.dashboard.reading import selecting
+from standfast.admin import job_search
 from standfast.errors import StoreUnavailableError
 
 BEARER = f"Bearer {TOKEN}"
@@ -21,7 +21,7 @@ def house(stage):
 def looks(stage, monkeypatch):
     """Return the looks at the store so far, each at one job; there are many jobs."""
     made, search = [], stage.backend.verbs.search_jobs
-    monkeypatch.setattr(selecting, "_PAGE", 1)
+    monkeypatch.setattr(job_search, "_PAGE", 1)
     monkeypatch.setattr(stage.backend.verbs, "search_jobs", lambda *which: made.append(which) or search(*which))
     for _ in range(50):
         stage.enqueue()

@@ -9,12 +9,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from standfast.dashboard.serving import gate as gates
 from standfast.dashboard.serving import server
-from standfast.dashboard.serving.beside import STAYS_WITH
-from standfast.dashboard.serving.gate import Gate
-from standfast.dashboard.serving.seldom import Seldom
-from standfast.dashboard.serving.server import open_port, serve, url_of
+from standfast.dashboard.serving import server as gates
+from standfast.dashboard.serving.server import ConnectionLimit, LogThrottle, open_port, serve, url_of
+from standfast.dashboard.serving.sidecar import STAYS_WITH
 from standfast.errors import ConfigurationError
 
 
@@ -69,7 +67,7 @@ def served(monkeypatch, **rules):
     ours, theirs = os.pipe()
     monkeypatch.setenv(STAYS_WITH, str(ours))
     began = threading.Event()
-    with Gate(open_port("127.0.0.1", 0), **rules) as gate:
+    with ConnectionLimit(open_port("127.0.0.1", 0), **rules) as gate:
         address = gate.getsockname()
         running = threading.Thread(target=serve, args=(much, gate, began.set))
         running.start()
@@ -81,7 +79,7 @@ def served(monkeypatch, **rules):
             running.join(10)
             os.close(ours)
             for log in (logging.getLogger("uvicorn.error"), gates.log):
-                for each in [each for each in log.filters if isinstance(each, Seldom)]:
+                for each in [each for each in log.filters if isinstance(each, LogThrottle)]:
                     log.removeFilter(each)
 
 

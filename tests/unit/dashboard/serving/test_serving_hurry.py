@@ -7,10 +7,10 @@ import pytest
 import uvicorn
 from starlette.requests import Request
 
-from standfast.dashboard.access.bodies import SLOWEST_BODY, read_bytes
-from standfast.dashboard.access.refusal import RefusedError
-from standfast.dashboard.serving import hurry
-from standfast.dashboard.serving.hurry import HurriedProtocol
+from standfast.dashboard.access.caller import RefusedError
+from standfast.dashboard.access.request import SLOWEST_BODY, read_bytes
+from standfast.dashboard.serving import server as hurry
+from standfast.dashboard.serving.server import TimedProtocol
 
 
 async def app(scope, receive, send):
@@ -26,7 +26,7 @@ async def test_a_request_that_does_not_come_is_not_waited_for(monkeypatch, said)
     monkeypatch.setattr(hurry, "PATIENCE", 0.2)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, http=HurriedProtocol, log_level="warning", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app, http=TimedProtocol, log_level="warning", lifespan="off"))
         serving = asyncio.create_task(server.serve([listening]))
         while not server.started:  # noqa: ASYNC110 - it has no event for that
             await asyncio.sleep(0.01)

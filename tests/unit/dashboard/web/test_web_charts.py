@@ -5,12 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from standfast.dashboard.shapes.figures import FiguresSeen, PointSeen
+from standfast.admin.figures import FiguresSeen, PointSeen
 from standfast.dashboard.texts import texts_in
-from standfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
-from standfast.dashboard.web.drawn import charts_of, held
-from standfast.dashboard.web.saying import Saying, coloured, plain_span, told_time, with_commands, with_times
-from standfast.watch.spans import read_span
+from standfast.dashboard.web.charts import (
+    Form,
+    Series,
+    chart,
+    charts_of,
+    gauge,
+    held,
+    nice_ticks,
+    sparkline,
+    time_ticks,
+)
+from standfast.dashboard.web.formatting import Formatter, coloured, plain_span, told_time, with_commands, with_times
+from standfast.model.validation import read_span
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -103,7 +112,7 @@ def test_sparklines_and_gauges_stay_inside():
 
 
 def test_numbers_are_said_in_the_readers_language():
-    english, chinese = Saying(texts_in("en")), Saying(texts_in("zh-Hant"))
+    english, chinese = Formatter(texts_in("en")), Formatter(texts_in("zh-Hant"))
     assert [english.span(each) for each in (0.012, 1.26, 200, timedelta(hours=25))] == [
         "12 ms",
         "1.3 s",

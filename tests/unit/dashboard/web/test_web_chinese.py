@@ -12,34 +12,29 @@ from starlette.applications import Starlette
 from alert_notices import notice
 from dashboard_alerts import alert, put, put_board, tell
 from dashboard_stage import ARGS, WORKER, Stage, open_stage
-from standfast.alerts.defaults import DEFAULT_RULES
-from standfast.alerts.delivery import DELIVER, QUEUE, order_delivery
-from standfast.alerts.standing import Published
-from standfast.catalogue.book import publish
-from standfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
-from standfast.core.alert import AlertState, Check, Severity
-from standfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from standfast.core.job import Failure, OnLate
-from standfast.core.memo import signal_reason
-from standfast.core.objective import Objective
-from standfast.core.record import Change, Kind
-from standfast.core.states import Move, Reason
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.operations import BY_NAME
+from standfast.admin.operation import Role, User
+from standfast.admin.registry import BY_NAME
 from standfast.dashboard.texts import texts_in
 from standfast.dashboard.web import Site, routes
-from standfast.dashboard.web.saying import with_commands
+from standfast.dashboard.web.formatting import with_commands
+from standfast.durable.lockstate import LockRequest, take
 from standfast.errors import StandfastError
-from standfast.incidents.book import write_incident
-from standfast.locks.errands import take
-from standfast.locks.roll import Bid
-from standfast.schedule.closing import About, ClosedHours
-from standfast.schedule.due import fire_due
-from standfast.schedule.errands import create
-from standfast.schedule.plan import Template
-from standfast.schedule.published import window_changes
-from standfast.schedule.rules import Cron, Every
-from standfast.schedule.window import Window
+from standfast.model.alerts import AlertState, Check, Objective, Severity
+from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
+from standfast.model.job import Failure, OnLate
+from standfast.model.memos import signal_reason
+from standfast.model.records import Change, Kind
+from standfast.model.states import Move, Reason
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES
+from standfast.observe.alerts.board import Published
+from standfast.observe.alerts.delivery import DELIVER, QUEUE, order_delivery
+from standfast.observe.catalogue import Bound, Catalogue, Parameter, QueueEntry, TaskEntry, publish
+from standfast.observe.incidents import write_incident
+from standfast.schedules.closed_hours import About, ClosedHours, window_changes
+from standfast.schedules.fires import create, fire_due
+from standfast.schedules.rules import Cron, Every
+from standfast.schedules.schedule import Template
+from standfast.schedules.windows import Window
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 LONG_AGO = "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f"
@@ -135,7 +130,7 @@ def fill(stage: Stage) -> None:
     publish_tasks(stage)
     bring_about_jobs(stage)
     bring_about_schedules(stage)
-    stage.do(take(stage.verbs, Kind.LOCK, "stock", Bid("h1", timedelta(hours=9), 1, "web-01 pid 7")))
+    stage.do(take(stage.verbs, Kind.LOCK, "stock", LockRequest("h1", timedelta(hours=9), 1, "web-01 pid 7")))
     incident = Incident(
         id=LONG_AGO,
         trouble=Trouble.HANG,

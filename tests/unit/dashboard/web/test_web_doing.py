@@ -3,9 +3,9 @@
 import httpx
 from web_samples import ACTS, FULL, ID, NOW, SampleDesk, sample_app
 
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
-from standfast.dashboard.web.doing import safe_back
+from standfast.admin.job_search import BulkAsked, BulkDone, JobFailed
+from standfast.admin.operation import Role, User
+from standfast.dashboard.web.routes import safe_back
 
 
 def client(desk: SampleDesk) -> httpx.AsyncClient:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from web_samples import EMPTY, FULL, OPERATIONS, SampleDesk
 
 from standfast.dashboard.web import Site
-from standfast.dashboard.web.live import BEAT, Gallery, event_of
+from standfast.dashboard.web.live import BEAT, LiveStream, event_of
 
 
 class Watched:
@@ -20,7 +20,7 @@ class Watched:
         self.request = Request(
             {"type": "http", "method": "GET", "headers": [], "query_string": f"at={at}".encode()}
         )
-        self.gallery = Gallery(
+        self.gallery = LiveStream(
             Site(OPERATIONS, lambda _: desk, still_in=self.still), clock=lambda: self.now, sleep=self.sleep
         )
 
@@ -105,5 +105,5 @@ def test_every_line_of_an_event_is_data():
 @pytest.mark.parametrize(("took", "until"), [(0.0, 102.0), (0.05, 102.0), (0.1, 104.0), (9.0, 106.0)])
 def test_a_page_that_takes_long_is_looked_at_more_seldom(took, until):
     """At ticks still, and never more seldom than people notice."""
-    gallery = Gallery(None, clock=lambda: 100.5)
+    gallery = LiveStream(None, clock=lambda: 100.5)
     assert 100.5 + gallery.pause(took) == until

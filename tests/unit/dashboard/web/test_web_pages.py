@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from web_samples import EMPTY, FULL, ID, NASTY, PATHS, SampleDesk, sample_app
 
+from standfast.admin.operation import Role, User
 from standfast.cli.alerts import NO_RULES, NO_WORKER
-from standfast.core.alert import NoticeKind
-from standfast.dashboard.access.user import Role, User
 from standfast.dashboard.texts import LANGUAGES, texts_in
-from standfast.dashboard.web.signing import sign_in_page
+from standfast.dashboard.web.render import sign_in_page
 from standfast.errors import StoreError
+from standfast.model.alerts import NoticeKind
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 

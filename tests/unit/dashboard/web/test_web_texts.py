@@ -8,16 +8,16 @@ import pytest
 from jinja2 import nodes
 from web_samples import ACTS
 
-from standfast.alerts.checking import Unit
-from standfast.core.alert import AlertState, Check, NoticeKind, Severity
-from standfast.core.incident import Trouble
-from standfast.core.record import Decision, FireCause
-from standfast.core.states import State
-from standfast.dashboard.operations import OPERATIONS
+from standfast.admin.registry import OPERATIONS
 from standfast.dashboard.texts import LANGUAGES, Texts, preferred, texts_in
 from standfast.dashboard.web.pages import PAGES
 from standfast.dashboard.web.render import MENU, TEMPLATES, environment
-from standfast.watch.explanation import Cause
+from standfast.model.alerts import AlertState, Check, NoticeKind, Severity
+from standfast.model.incidents import Trouble
+from standfast.model.records import Decision, FireCause
+from standfast.model.states import State
+from standfast.observe.alerts.alert_rules import Unit
+from standfast.observe.obstacles import Cause
 
 ENGLISH = dict(texts_in("en"))
 SOURCES = sorted(TEMPLATES.glob("*.html"))

@@ -10,22 +10,14 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from standfast.core.alert import AlertState, Check, Held, NoticeKind, Severity
-from standfast.core.incident import Trouble
-from standfast.core.job import OnLate
-from standfast.core.record import Decision, FireCause
-from standfast.core.states import State
-from standfast.dashboard.access.user import Role, User
-from standfast.dashboard.operation import Operation
-from standfast.dashboard.refusals import NotAllowedError
-from standfast.dashboard.shapes import (
+from standfast.admin import (
     alerts,
     audit,
-    dead,
+    bulk_jobs,
+    fields,
     figures,
     incidents,
-    job,
-    jobs,
+    job_search,
     locks,
     objectives,
     overview,
@@ -33,11 +25,16 @@ from standfast.dashboard.shapes import (
     schedules,
     settings,
     tasks,
-    values,
-    words,
     workers,
 )
+from standfast.admin import jobs as job
+from standfast.admin.operation import NotAllowedError, Operation, Role, User
 from standfast.dashboard.web import Site, routes
+from standfast.model.alerts import AlertState, Check, Held, NoticeKind, Severity
+from standfast.model.incidents import Trouble
+from standfast.model.job import OnLate
+from standfast.model.records import Decision, FireCause
+from standfast.model.states import State
 
 
 class Parts:
@@ -61,19 +58,19 @@ def ago(minutes: float) -> datetime:
     return NOW - minutes * MINUTE
 
 
-def row(**changed: Any) -> jobs.JobRow:
+def row(**changed: Any) -> job_search.JobRow:
     given = dict(
         id=ID, task="shop.send_email", queue="mail", state=State.DEAD, reason=None, priority=0, attempt=5,
         max_attempts=5, at=ago(3), run_at=ago(9), created_at=ago(30), finished_at=ago(3), worker=None, key="order-42",
         tags=("billing", NASTY), schedule=None, waits_for=None, cancel_requested=False, progress=None,
         error="ValueError: 'a@example' is no address", fingerprint="f00d",
     )  # fmt: skip
-    return jobs.JobRow(**{**given, **changed})
+    return job_search.JobRow(**{**given, **changed})
 
 
 RUNNING = row(
     id=ID[:-2] + "aa", task="shop.report", queue="default", state=State.RUNNING, attempt=0, finished_at=None, error=None,
-    key=None, tags=(), worker="web-1:411:3", progress=values.ProgressSeen(done=42, total=120, note="rows", share=0.35),
+    key=None, tags=(), worker="web-1:411:3", progress=fields.ProgressSeen(done=42, total=120, note="rows", share=0.35),
 )  # fmt: skip
 ROWS = (
     row(),
@@ -213,7 +210,7 @@ LOCK = locks.LockSeen(
     name=NASTY, places=2, session=None, waiting=1, last_token=9,
     holders=(locks.HolderSeen(owner=f"job {ID}", token=9, since=ago(1), until=ago(-1)),),
 )  # fmt: skip
-VALUE = values.ValueSeen(
+VALUE = fields.ValueSeen(
     value={"to": "a@example", "lines": [1, 2.5, None, True], "note": NASTY, "none": {}}, size=99
 )
 TRACEBACK = (
@@ -221,14 +218,14 @@ TRACEBACK = (
 )
 JOB = job.JobSeen(
     now=NOW, row=row(), version=2, crashes=1, group=0, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
-    metadata={"trace": NASTY}, args={"mail": VALUE, "password": values.ValueSeen(secret=True), "big": values.ValueSeen(
+    metadata={"trace": NASTY}, args={"mail": VALUE, "password": fields.ValueSeen(secret=True), "big": fields.ValueSeen(
         beginning="[1, 2, 3", size=90_000)}, args_problem=None, result=VALUE, result_until=ago(-60),
-    error=values.TextSeen(text=f"ValueError: {NASTY}", size=40),
+    error=fields.TextSeen(text=f"ValueError: {NASTY}", size=40),
     attempts=tuple(
         job.AttemptSeen(
             fence=n, worker="web-1:411:3", started=True, started_at=ago(30 - n), ended_at=ago(29.9 - n), took=6.25, how=how,
-            error=f"ValueError: {NASTY}", traceback=values.TextSeen(text=TRACEBACK + NASTY, size=999_999, cut=True),
-            log=values.TextSeen(text="INFO sending\nERROR no address\n", size=30),
+            error=f"ValueError: {NASTY}", traceback=fields.TextSeen(text=TRACEBACK + NASTY, size=999_999, cut=True),
+            log=fields.TextSeen(text="INFO sending\nERROR no address\n", size=30),
         )
         for n, how in ((1, "retry"), (2, "vanished"), (3, "die"))
     )
@@ -244,12 +241,12 @@ JOB = job.JobSeen(
         for n, what in enumerate(("enqueued", "started", "retry", "started", "die", "dead", "of_a_later_release"))
     ),
     why=job.WhySeen(cause="dead", says=f"It failed for good {NASTY}", remedy="`standfast jobs retry`", notes=(NASTY,), text=""),
-    written=values.WrittenSeen(
-        cursors=(values.CursorSeen(name="rows", version=1, done=42, value=VALUE),),
-        steps=(values.StepSeen(name="charge", version=1, value=VALUE),),
-        waits=(values.WaitSeen(name="paid", number=1, until=ago(-9), how=None, value=VALUE),),
-        signals=(values.SignalSeen(name=NASTY, sent_at=ago(2), taken=False, value=VALUE),),
-        files=(values.FileSeen(name="a.csv", size=9000, sha256="ab", saved_at=ago(2), place="store"),), unreadable=(NASTY,),
+    written=fields.WrittenSeen(
+        cursors=(fields.CursorSeen(name="rows", version=1, done=42, value=VALUE),),
+        steps=(fields.StepSeen(name="charge", version=1, value=VALUE),),
+        waits=(fields.WaitSeen(name="paid", number=1, until=ago(-9), how=None, value=VALUE),),
+        signals=(fields.SignalSeen(name=NASTY, sent_at=ago(2), taken=False, value=VALUE),),
+        files=(fields.FileSeen(name="a.csv", size=9000, sha256="ab", saved_at=ago(2), place="store"),), unreadable=(NASTY,),
     ),
     locks=(LOCK,), incidents=(INCIDENT,), forgotten_incidents=("0f0f0f0f",), edited_from=ID,
     can=("jobs.retry", "jobs.edit_and_retry", "jobs.clone", "jobs.discard", "jobs.reschedule", "jobs.signal", "jobs.cancel"),
@@ -293,13 +290,13 @@ FULL: dict[str, Any] = {
         now=NOW, span="1h", step=60.0, points=POINTS, completed=2400, failed=15, dead=1,
         tasks=(figures.TaskTotals(task="shop.send_email", completed=2000, failed=14, dead=1, run_p50=0.02, run_p95=0.3),),
     ),
-    "jobs.list": jobs.JobsSeen(now=NOW, rows=ROWS, next=ID, span=50_000, tasks=("shop.report",), queues=("mail", NASTY)),
+    "jobs.list": job_search.JobsSeen(now=NOW, rows=ROWS, next=ID, span=50_000, tasks=("shop.report",), queues=("mail", NASTY)),
     "jobs.show": JOB,
-    "jobs.count": jobs.JobsCounted(count=512, more=True, span=50_000, confirm="c0ffee"),
-    "jobs.export": jobs.JobsExported(name="jobs.csv", type="text/csv", limit=9, span=None, parts=Parts("id\n", "1\n")),
-    "dead.groups": dead.DeadSeen(
+    "jobs.count": job_search.JobsCounted(count=512, more=True, span=50_000, confirm="c0ffee"),
+    "jobs.export": job_search.JobsExported(name="jobs.csv", type="text/csv", limit=9, span=None, parts=Parts("id\n", "1\n")),
+    "dead.groups": bulk_jobs.DeadSeen(
         now=NOW, looked_at=37, total=40, span=50_000,
-        groups=(dead.DeadGroup(fingerprint="f00d", error=NASTY, shape="<…>", count=36, tasks=("shop.send_email",), queues=("mail",),
+        groups=(bulk_jobs.DeadGroup(fingerprint="f00d", error=NASTY, shape="<…>", count=36, tasks=("shop.send_email",), queues=("mail",),
                                first=ago(90), last=ago(3), example=ID),),
     ),
     "queues.list": queues.QueuesSeen(now=NOW, queues=QUEUES),
@@ -332,7 +329,7 @@ FULL: dict[str, Any] = {
     "objectives.list": objectives.ObjectivesSeen(now=NOW, objectives=OBJECTIVES),
     "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(INCIDENT,), next=ID, total=9),
     "incidents.show": incidents.IncidentSeen(
-        now=NOW, row=INCIDENT, folder="/var/lib/standfast/1", evidence={"stacks": values.TextSeen(text=NASTY, size=44, cut=True)}
+        now=NOW, row=INCIDENT, folder="/var/lib/standfast/1", evidence={"stacks": fields.TextSeen(text=NASTY, size=44, cut=True)}
     ),
     "audit.list": audit.AuditSeen(entries=(ENTRY,), next="3"),
     "settings.show": settings.SettingsSeen(
@@ -349,9 +346,9 @@ EMPTY: dict[str, Any] = FULL | {
         schedules=(), incidents=(), store_took=0.0,
     ),
     "figures.show": figures.FiguresSeen(now=NOW, span="1h", step=60.0, points=(), tasks=()),
-    "jobs.list": jobs.JobsSeen(now=NOW, rows=()),
-    "jobs.count": jobs.JobsCounted(count=0, more=False, span=None, confirm=""),
-    "dead.groups": dead.DeadSeen(now=NOW, groups=(), looked_at=0, total=0, span=50_000),
+    "jobs.list": job_search.JobsSeen(now=NOW, rows=()),
+    "jobs.count": job_search.JobsCounted(count=0, more=False, span=None, confirm=""),
+    "dead.groups": bulk_jobs.DeadSeen(now=NOW, groups=(), looked_at=0, total=0, span=50_000),
     "queues.list": queues.QueuesSeen(now=NOW, queues=()),
     "schedules.list": schedules.SchedulesSeen(now=NOW, idle=True, schedules=()),
     "workers.list": workers.WorkersSeen(now=NOW, workers=()),
@@ -366,13 +363,13 @@ EMPTY: dict[str, Any] = FULL | {
 }  # fmt: skip
 
 READS: Mapping[str, type] = {
-    "overview.show": words.NothingAsked, "figures.show": figures.FiguresAsked, "jobs.list": jobs.JobsAsked,
-    "jobs.show": job.WhichJob, "jobs.count": jobs.CountAsked, "jobs.export": jobs.ExportAsked, "dead.groups": dead.DeadAsked,
-    "queues.list": words.NothingAsked, "queues.show": words.Named, "schedules.list": words.NothingAsked,
-    "schedules.show": words.Named, "workers.list": words.NothingAsked, "workers.show": words.WithId,
-    "tasks.list": words.NothingAsked, "locks.list": words.NothingAsked, "incidents.list": incidents.IncidentsAsked,
-    "alerts.list": words.NothingAsked, "alerts.history": alerts.HistoryAsked, "rules.list": words.NothingAsked,
-    "objectives.list": words.NothingAsked, "incidents.show": words.WithId, "audit.list": audit.AuditAsked, "settings.show": words.NothingAsked,
+    "overview.show": fields.NothingAsked, "figures.show": figures.FiguresAsked, "jobs.list": job_search.JobsAsked,
+    "jobs.show": job.WhichJob, "jobs.count": job_search.CountAsked, "jobs.export": job_search.ExportAsked, "dead.groups": bulk_jobs.DeadAsked,
+    "queues.list": fields.NothingAsked, "queues.show": fields.Named, "schedules.list": fields.NothingAsked,
+    "schedules.show": fields.Named, "workers.list": fields.NothingAsked, "workers.show": fields.WithId,
+    "tasks.list": fields.NothingAsked, "locks.list": fields.NothingAsked, "incidents.list": incidents.IncidentsAsked,
+    "alerts.list": fields.NothingAsked, "alerts.history": alerts.HistoryAsked, "rules.list": fields.NothingAsked,
+    "objectives.list": fields.NothingAsked, "incidents.show": fields.WithId, "audit.list": audit.AuditAsked, "settings.show": fields.NothingAsked,
 }  # fmt: skip
 ACTS: dict[str, tuple[Role, type, Any]] = {
     "jobs.retry": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requeued")),
@@ -382,31 +379,31 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "jobs.clone": (Role.OPERATOR, job.CloneAsked, job.JobDone(id=ID, answer="cloned", job="new")),
     "jobs.edit_and_retry": (Role.ADMIN, job.EditAsked, job.JobDone(id=ID, answer="edited", job="new")),
     "jobs.discard": (Role.ADMIN, job.WhichJob, job.JobDone(id=ID, answer="discarded")),
-    "jobs.bulk": (Role.OPERATOR, jobs.BulkAsked, jobs.BulkDone(done=512, failed=0, passed_over=0)),
-    "queues.pause": (Role.OPERATOR, words.Named, queues.QueueDone(name="mail", paused_at=NOW)),
-    "queues.resume": (Role.OPERATOR, words.Named, queues.QueueDone(name="mail", paused_at=None)),
-    "schedules.trigger": (Role.OPERATOR, words.Named, schedules.ScheduleDone(name="nightly", state="active", job=ID)),
+    "jobs.bulk": (Role.OPERATOR, job_search.BulkAsked, job_search.BulkDone(done=512, failed=0, passed_over=0)),
+    "queues.pause": (Role.OPERATOR, fields.Named, queues.QueueDone(name="mail", paused_at=NOW)),
+    "queues.resume": (Role.OPERATOR, fields.Named, queues.QueueDone(name="mail", paused_at=None)),
+    "schedules.trigger": (Role.OPERATOR, fields.Named, schedules.ScheduleDone(name="nightly", state="active", job=ID)),
     "schedules.pause": (Role.OPERATOR, schedules.SchedulePauseAsked, schedules.ScheduleDone(name="nightly", state="paused")),
-    "schedules.resume": (Role.OPERATOR, words.Named, schedules.ScheduleDone(name="nightly", state="active")),
+    "schedules.resume": (Role.OPERATOR, fields.Named, schedules.ScheduleDone(name="nightly", state="active")),
     "schedules.edit": (Role.ADMIN, schedules.ScheduleEditAsked, schedules.ScheduleDone(name="nightly", state="active")),
     "schedules.backfill": (Role.ADMIN, schedules.BackfillAsked, schedules.ScheduleDone(name="nightly", state="active", count=3)),
-    "schedules.delete": (Role.ADMIN, words.Named, schedules.ScheduleDone(name="nightly", state="deleted")),
+    "schedules.delete": (Role.ADMIN, fields.Named, schedules.ScheduleDone(name="nightly", state="deleted")),
     "workers.recycle": (Role.OPERATOR, workers.RecycleAsked, workers.WorkerDone(id="w", order="1")),
-    "workers.drain": (Role.ADMIN, words.WithId, workers.WorkerDone(id="w", order="1")),
-    "workers.dump": (Role.OPERATOR, words.WithId, workers.WorkerDone(id="w", order="1")),
-    "locks.release": (Role.ADMIN, words.Named, locks.LockDone(name="stock", released=())),
-    "incidents.forget": (Role.ADMIN, words.WithId, incidents.IncidentDone(id=ID)),
-    "alerts.acknowledge": (Role.OPERATOR, words.WithId, alerts.AlertDone(id=ID, acknowledged_by="ann")),
-    "alerts.unacknowledge": (Role.OPERATOR, words.WithId, alerts.AlertDone(id=ID, acknowledged_by=None)),
+    "workers.drain": (Role.ADMIN, fields.WithId, workers.WorkerDone(id="w", order="1")),
+    "workers.dump": (Role.OPERATOR, fields.WithId, workers.WorkerDone(id="w", order="1")),
+    "locks.release": (Role.ADMIN, fields.Named, locks.LockDone(name="stock", released=())),
+    "incidents.forget": (Role.ADMIN, fields.WithId, incidents.IncidentDone(id=ID)),
+    "alerts.acknowledge": (Role.OPERATOR, fields.WithId, alerts.AlertDone(id=ID, acknowledged_by="ann")),
+    "alerts.unacknowledge": (Role.OPERATOR, fields.WithId, alerts.AlertDone(id=ID, acknowledged_by=None)),
     "alerts.silence": (Role.OPERATOR, alerts.SilenceAsked, alerts.SilenceDone(id="5f", until=NOW)),
-    "alerts.unsilence": (Role.OPERATOR, words.WithId, alerts.SilenceDone(id="5f", until=NOW)),
-    "channels.test": (Role.OPERATOR, words.Named, alerts.ChannelDone(name="ops", notice=ID, job=ID)),
+    "alerts.unsilence": (Role.OPERATOR, fields.WithId, alerts.SilenceDone(id="5f", until=NOW)),
+    "channels.test": (Role.OPERATOR, fields.Named, alerts.ChannelDone(name="ops", notice=ID, job=ID)),
     "rules.change": (Role.ADMIN, alerts.RuleChangeAsked, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.off": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.on": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.reset": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.off": (Role.ADMIN, fields.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.on": (Role.ADMIN, fields.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.reset": (Role.ADMIN, fields.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
     "rules.add": (Role.ADMIN, alerts.RuleAddAsked, alerts.RuleDone(name="burn", rule=RULES[3])),
-    "rules.remove": (Role.ADMIN, words.Named, alerts.RuleDone(name="burn", rule=RULES[3])),
+    "rules.remove": (Role.ADMIN, fields.Named, alerts.RuleDone(name="burn", rule=RULES[3])),
 }  # fmt: skip
 
 PATHS = (

@@ -4,9 +4,9 @@ import pytest
 from pg_joining import jobs, pack
 
 from connections import KINDS
-from standfast.core.job import NewJob, OnConflict
 from standfast.errors import KeyTakenError, StoreError
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob, OnConflict
 
 
 @pytest.mark.parametrize("own", KINDS, indirect=True)

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from pg_joining import pack, sql
 
-from standfast.core.job import ClaimRef, Ending, Verdict
-from standfast.core.memo import FOR_EVER, LAST_NUMBER, Memo, Save, signal_memo, signal_reason
-from standfast.core.states import Move
-from standfast.store.protocol import ClaimRequest, WorkerInfo
+from standfast.model.job import ClaimRef, Ending, Verdict
+from standfast.model.memos import FOR_EVER, LAST_NUMBER, Memo, Save, signal_memo, signal_reason
+from standfast.model.states import Move
+from standfast.stores.values import ClaimRequest, WorkerInfo
 
 BODY = bytes(range(256))
 

@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from connections import ASYNC, KINDS, SYNC, for_asyncpg, for_libpq, open_own
 from connections.django import set_up_django
 from standfast import ConfigurationError
-from standfast.core.job import NewJob
 from standfast.errors import StoreError, StoreUnavailableError, ValueNotStoredError
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
 
 AUTOCOMMIT = ["psycopg-autocommit", "psycopg-block", "asyncpg", "asyncpg-pool", "django"]
 

@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 
 from connections import ASYNC, PROVE, SOME, SYNC, at_line, cancelled_at, for_asyncpg, for_libpq, open_own
 from standfast import ConfigurationError
-from standfast.store.postgres.tones import sounds
-from standfast.store.verb import Tone
+from standfast.stores.postgres.notify import sounds
+from standfast.stores.verb import Tone
 
 
 def test_tables_are_made_on_a_connection_of_our_own(postgres_url, own):
@@ -192,7 +192,7 @@ def test_a_cancelled_enqueue_is_not_in_the_transaction(shop, own, options):
 @pytest.mark.parametrize("kind", ["asyncpg", *(["psycopg-async", "sqlalchemy-asyncpg"] if PROVE else [])])
 def test_a_cancelled_enqueue_does_not_wait_for_a_server_that_hangs(postgres_server, monkeypatch, kind):
     """It waits for an answer for a while, then the connection is closed, and with it goes the transaction."""
-    monkeypatch.setattr("standfast.store.postgres.joined._PATIENCE", 0.2)
+    monkeypatch.setattr("standfast.stores.postgres.transactions._PATIENCE", 0.2)
     url = postgres_server().url()
     with make_app(url) as app, open_own(kind, url) as own:
         app.prepare()

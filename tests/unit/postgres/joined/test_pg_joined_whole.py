@@ -5,9 +5,9 @@ from pg_joining import jobs, sql
 
 from connections import KINDS, Async, Sync, open_own
 from standfast import ConfigurationError
-from standfast.core.job import NewJob
 from standfast.errors import StoreError
-from standfast.ids import new_job_id
+from standfast.model.ids import new_job_id
+from standfast.model.job import NewJob
 
 SHARED = {
     "psycopg-block": r"inside a block of its own transaction\(\), which alone can commit",

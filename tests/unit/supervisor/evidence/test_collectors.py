@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from simulator.loop import VirtualLoop
-from standfast.supervisor.evidence.gathering import gather
-from standfast.supervisor.evidence.machine import command_line, machine, own_limits, versions
-from standfast.supervisor.evidence.outside import find_py_spy, process_facts, py_spy
-from standfast.supervisor.evidence.surroundings import surroundings
+from standfast.supervisor.incidents.snapshot import (
+    command_line,
+    find_py_spy,
+    gather,
+    machine,
+    own_limits,
+    process_facts,
+    py_spy,
+    surroundings,
+    versions,
+)
 
 
 def test_one_that_hangs_or_fails_says_so_in_its_part() -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from standfast.supervisor.child import Exit
-from standfast.supervisor.evidence.memory import (
+from standfast.supervisor.incidents.death import (
     Certainty,
+    KernelLog,
     MemoryGroup,
+    MemoryWatch,
     Seen,
     judge,
     kills_in,
@@ -21,7 +23,6 @@ from standfast.supervisor.evidence.memory import (
     names_victim,
     sizes_in,
 )
-from standfast.supervisor.evidence.memorywatch import KernelLog, MemoryWatch
 
 GIGABYTE = 1 << 30
 KILLED = Exit(-signal.SIGKILL, peak_rss=400 << 20, cpu=1.0)

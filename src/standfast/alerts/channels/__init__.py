@@ -1,1 +1,0 @@
-"""One file for each kind of channel, and what all of them say."""

@@ -1,5 +1,0 @@
-"""Work in the background of a process: bound to the life of its app, and not durable."""
-
-from standfast.background.handle import Background, BackgroundState
-
-__all__ = ["Background", "BackgroundState"]

@@ -1,0 +1,144 @@
+"""The windows of queues and tasks, as the store tells of them."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from rich.text import Text
+
+from standfast.cli.output import STYLES, Column, cut, number
+from standfast.model.display import dated, in_bytes, relative
+from standfast.model.records import Kind
+from standfast.model.states import State
+from standfast.observe.obstacles import Windows, queue_closed
+from standfast.schedules.closed_hours import read_windows
+from standfast.stores.backend import Backend
+from standfast.stores.values import Queue, Worker
+
+
+def find_windows(backend: Backend) -> Windows:
+    """Return the windows that workers have told the store of."""
+    records = backend.run(backend.verbs.records(Kind.WINDOW))
+    return read_windows(records)
+
+
+# Queues as the fields that `--json` prints, and the columns in which a list shows them.
+
+_ALWAYS = (State.READY, State.SCHEDULED, State.BLOCKED, State.HELD, State.RUNNING, State.DEAD)
+_ON_WIDE_TERMINALS = (State.COMPLETED, State.CANCELLED)
+_VITAL = (State.READY, State.RUNNING, State.DEAD)
+_WIDE = 100
+
+
+def queue_fields(found: Iterable[Queue], windows: Windows, now: datetime) -> list[dict[str, Any]]:
+    """Return queues ready for JSON, every state with its count."""
+    return [
+        {
+            "name": queue.name,
+            "paused_at": queue.paused_at,
+            "closed_until": closed.closing.end if (closed := queue_closed(windows, queue.name, now)) else None,
+            "states": {state.value: queue.states.get(state, 0) for state in State},
+        }
+        for queue in found
+    ]
+
+
+def queue_columns(found: Iterable[Queue], windows: Windows, now: datetime) -> list[Column[Queue]]:
+    """Return the columns of a list of queues; whether one is closed is a column only if one is."""
+    closed = {
+        queue.name: str(words.until(now)) for queue in found if (words := queue_closed(windows, queue.name, now))
+    }
+    until: Column[Queue] = Column(
+        "CLOSED UNTIL", lambda queue: Text(closed.get(queue.name, ""), style="yellow"), shrinks=True, vital=2
+    )
+    counts = [_count_column(state) for state in _ALWAYS]
+    counts += [_count_column(state, from_width=_WIDE) for state in _ON_WIDE_TERMINALS]
+    return [
+        Column("QUEUE", lambda queue: cut(queue.name)),
+        *counts,
+        Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE, vital=2),
+        Column("PAUSED", lambda queue: _paused(queue, dated, now), from_width=_WIDE, vital=2),
+        *([until] if closed else []),
+    ]
+
+
+def _count_column(state: State, from_width: int = 0) -> Column[Queue]:
+    return Column(
+        state.value.upper(),
+        lambda queue: number(queue.states.get(state, 0), STYLES[state]),
+        from_width=from_width,
+        vital=int(state in _VITAL),
+        justify="right",
+    )
+
+
+def _paused(queue: Queue, told: Callable[[datetime, datetime], str], now: datetime) -> Text:
+    return Text(told(queue.paused_at, now) if queue.paused_at else "", style="yellow")
+
+
+# Workers as the fields that `--json` prints, and the columns in which a list shows them.
+
+BETWEEN_PULSES = 1.0
+"""Seconds between two signs of life of a worker that is well."""
+
+LATE = 0.5
+"""Seconds from which on it is told that an event loop is late."""
+
+
+def worker_fields(found: Iterable[Worker]) -> list[dict[str, Any]]:
+    """Return workers ready for JSON; spans are seconds."""
+    return [
+        {
+            "id": worker.info.id,
+            "supervisor": worker.info.supervisor,
+            "host": worker.info.host,
+            "pid": worker.info.pid,
+            "queues": worker.info.queues,
+            "concurrency": worker.info.concurrency,
+            "lease": worker.info.lease.total_seconds(),
+            "started_at": worker.started_at,
+            "beat_age": worker.beat_age.total_seconds(),
+            "live": worker.is_live,
+            "condemned": worker.condemned,
+            "held": worker.held,
+            "running": worker.running,
+            "vitals": worker.vitals,
+        }
+        for worker in found
+    ]
+
+
+def worker_columns(now: datetime) -> list[Column[Worker]]:
+    """Return the columns of a list of workers."""
+    return [
+        Column("WORKER", lambda worker: worker.info.id),
+        Column("HOST", lambda worker: cut(worker.info.host), shrinks=True),
+        Column("PID", lambda worker: str(worker.info.pid), justify="right"),
+        Column("QUEUES", lambda worker: cut(", ".join(worker.info.queues or ("all",))), shrinks=True),
+        Column("RUNNING", lambda worker: f"{worker.running}/{worker.info.concurrency}", justify="right"),
+        Column("LOAD", _load, justify="right", from_width=90),
+        Column("MEMORY", _memory, justify="right", from_width=90),
+        Column("HELD", lambda worker: str(worker.held), justify="right", from_width=110),
+        Column("LAST BEAT", lambda worker: _last_beat(worker, now), vital=1),
+        Column("STARTED", lambda worker: dated(worker.started_at, now), from_width=120),
+    ]
+
+
+def _load(worker: Worker) -> Text:
+    """Return how much of what it may run at a time it runs, and whether its event loop is late."""
+    if (vitals := worker.vitals) is None:
+        return Text("")
+    share = f"{100 * vitals.running / max(vitals.slots, 1):.0f} %"
+    late = max(vitals.lag or 0.0, vitals.pulse_age - BETWEEN_PULSES)
+    return Text(share) if late < LATE else Text(f"{share}, {late:.1f} s late", style="yellow")
+
+
+def _memory(worker: Worker) -> str:
+    return "" if worker.vitals is None or worker.vitals.memory is None else in_bytes(worker.vitals.memory)
+
+
+def _last_beat(worker: Worker, now: datetime) -> Text:
+    at = relative(now - worker.beat_age, now)
+    if worker.is_live:
+        return Text(at, style="green")
+    return Text(f"{at}, lost", style="bold red")

@@ -1,1 +1,0 @@
-"""What can be done: an operation for each deed, free of HTML."""

@@ -1,1 +1,0 @@
-"""What was done by whom, and what it was like before and after."""

@@ -1,1 +1,0 @@
-"""What is asked of operations and what they answer: values, from which the API and its document are made."""

@@ -1,0 +1,173 @@
+"""The memos of the job as one attempt knows them: read at their first use, and kept up with what it writes."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from standfast.durable.runtime import AsyncRunner, BlockingRunner, Notebook, StepRunner, Waiting
+from standfast.errors import PayloadError, ResultEncodingError, StepError
+from standfast.model.codec import encode_result
+from standfast.model.concurrency import run_without_loop
+from standfast.model.memos import MEMO_LIMIT, MEMOS_LIMIT, Memo, is_signal
+
+
+class MemoCache:
+    """What is known of the memos. Every member may be used from any thread."""
+
+    def __init__(self, find_notebook: Callable[[], Notebook]) -> None:
+        self._find_notebook = find_notebook
+        self._lock = threading.Lock()
+        self._reading: Future[Mapping[str, bytes]] | None = None
+        self._own: dict[str, bytes] = {}
+
+    @property
+    def is_read(self) -> bool:
+        """Whether they can be had without waiting."""
+        reading = self._reading
+        return reading is not None and reading.done() and reading.exception() is None
+
+    async def known(self, way: StepRunner) -> Mapping[str, bytes]:
+        """Return the memos as they were at the first use, with what was written since."""
+        with self._lock:
+            reading = self._reading = self._reading or self._find_notebook().read()
+        try:
+            memos = await way.answer(reading)
+        except Exception:
+            self._forget(reading)
+            raise
+        return {**memos, **self._own}
+
+    async def fresh(self, way: StepRunner) -> Mapping[str, bytes]:
+        """Return the memos as they are now."""
+        with self._lock:
+            self._reading = self._find_notebook().read()
+        return await self.known(way)
+
+    async def write(self, way: StepRunner, *memos: Memo) -> None:
+        """Write memos; when this returns, the store has them."""
+        try:
+            self.note(*memos)  # first: a write that has begun reaches the store, even if its caller no longer waits
+            answer = self._find_notebook().write(*memos)
+        except BaseException:  # it is not known how far this came, and writing twice does no harm
+            self.note(*memos)
+            self._find_notebook().write(*memos)
+            raise
+        await way.answer(answer)
+
+    def note(self, *memos: Memo) -> None:
+        """Take note of what the store has, or will have."""
+        self._own.update((memo.name, memo.body) for memo in memos)
+
+    def _forget(self, reading: "Future[Mapping[str, bytes]]") -> None:
+        with self._lock:
+            if self._reading is reading:
+                self._reading = None
+
+
+def check_room(memos: Mapping[str, bytes], name: str) -> None:
+    """Refuse a memo more than a job may write."""
+    if name not in memos and sum(not is_signal(each) for each in memos) >= MEMOS_LIMIT:
+        raise StepError(
+            f"the job has {MEMOS_LIMIT:,} steps, waits and other memos, and may have no more: put more into each,"
+            " as with ctx.resume, or enqueue a job for each part"
+        )
+
+
+def check_size(what: str, body: bytes) -> None:
+    """Refuse what is too large for a memo."""
+    if len(body) > MEMO_LIMIT:
+        raise StepError(
+            f"{what} takes {len(body):,} bytes and at most {MEMO_LIMIT:,} are stored; keep it elsewhere, and return"
+            " a reference to it"
+        )
+
+
+# The memos of the job as one attempt found them, for its checkpoints and files.
+
+
+class MemoReader:
+    """Reads the memos when the attempt first asks for them, and then knows them."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self.waiting = waiting
+        self._pages = MemoCache(lambda: waiting.notebook)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the memos can be had without waiting; after a read that failed they are asked for again."""
+        return self._pages.is_read
+
+    def get(self) -> Mapping[str, bytes]:
+        """Return the memos; blocks this thread."""
+        return run_without_loop(self._pages.known(BlockingRunner(self.waiting)))
+
+    async def aget(self) -> Mapping[str, bytes]:
+        """Return the memos."""
+        return await self._pages.known(AsyncRunner(self.waiting))
+
+
+# The bodies of the memos of steps and waits, as JSON.
+
+
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that is done: by which version of it, with which result, and whether in a loop of `ctx.resume`."""
+
+    version: int
+    result: msgspec.Raw
+    in_loop: bool = False
+
+
+class How(StrEnum):
+    """How a wait ended."""
+
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A wait that has begun: until when at the latest and, once it is over, how it ended."""
+
+    until: datetime | None = None
+    how: How | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_done = msgspec.json.Decoder(Done)
+_wait = msgspec.json.Decoder(Wait)
+
+
+def encode_step(name: str, version: int, value: Any, *, in_loop: bool = False) -> bytes:
+    """Return the memo of a step. Raises StepError if its result cannot be stored."""
+    try:
+        result = encode_result(value)
+    except ResultEncodingError as error:
+        raise StepError(f"step {name!r} ran, and its result cannot be kept: {error}") from error
+    body = msgspec.json.encode(Done(version, msgspec.Raw(result), in_loop))
+    check_size(f"step {name!r} ran, and its result cannot be kept: it", body)
+    return body
+
+
+def read_step(name: str, body: bytes) -> Done:
+    """Return what is stored of a step that is done."""
+    try:
+        return _done.decode(body)
+    except msgspec.DecodeError as error:
+        raise PayloadError(f"what is stored of step {name!r} cannot be read: {error}") from error
+
+
+def encode_wait(wait: Wait) -> bytes:
+    """Return the memo of a wait."""
+    return msgspec.json.encode(wait)
+
+
+def read_wait(name: str, body: bytes) -> Wait:
+    """Return a wait that has begun."""
+    try:
+        return _wait.decode(body)
+    except msgspec.DecodeError as error:
+        raise PayloadError(f"what is stored of the wait for {name!r} cannot be read: {error}") from error

@@ -1,0 +1,1 @@
+"""Events told as lines on the console, as JSON, and as logging records."""

@@ -1,0 +1,243 @@
+"""Many events of one kind told in few lines: the first ones as they come, the others by their number.
+
+    first three of a kind ─► told        the others ─► counted ─► one line when the period ends
+
+A kind that goes on has a line per period; one that was quiet for a period begins anew. Pure: the clock is given.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from standfast import events
+from standfast.model.clock import Clock
+from standfast.model.states import Reason
+from standfast.observe.logs.levels import Level, level_in, level_of
+
+PERIOD = 10.0
+"""Seconds between two lines about the same kind."""
+
+AT_ONCE = 3
+"""So many of a kind are told as they come."""
+
+_OUR_REASONS = frozenset(reason.value for reason in Reason)
+
+Kind = tuple[type[events.Event], str, str]
+"""Events that say the same: of one class and one task, for the same cause."""
+
+
+class Folded(events.Event, frozen=True):
+    """So many more events like `last`, within so many seconds. `cause` is an error's type or a reason, if any."""
+
+    last: events.JobEvent
+    cause: str
+    count: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Period:
+    began: float
+    told: int = 0
+    count: int = 0
+    last: events.JobEvent | None = None
+
+
+class Folding:
+    """Decides which events are told one by one, and counts the others."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._periods: dict[Kind, _Period] = {}
+
+    def tells(self, event: events.JobEvent) -> bool:
+        """Return whether this one is to be told now; if not, it is counted."""
+        kind = type(event), event.task, cause_of(event)
+        period = self._periods.get(kind)
+        if period is None:
+            period = self._periods[kind] = _Period(self._clock.boot())
+        if period.told < AT_ONCE:
+            period.told += 1
+            return True
+        period.count += 1
+        period.last = event
+        return False
+
+    def due(self) -> list[Folded]:
+        """Return what was counted in the periods that are over; those that go on have new ones."""
+        now = self._clock.boot()
+        over = [(kind, period) for kind, period in self._periods.items() if now - period.began >= PERIOD]
+        told = []
+        for kind, period in over:
+            if period.last is None:
+                del self._periods[kind]
+            else:
+                told.append(_folded(kind, period, period.last, now))
+                self._periods[kind] = _Period(now, told=AT_ONCE)
+        return told
+
+    def rest(self) -> list[Folded]:
+        """Return all that was counted and not told yet, and begin anew."""
+        periods, self._periods = self._periods, {}
+        now = self._clock.boot()
+        return [_folded(kind, period, period.last, now) for kind, period in periods.items() if period.last]
+
+
+def _folded(kind: Kind, period: _Period, last: events.JobEvent, now: float) -> Folded:
+    return Folded(last, kind[2], period.count, now - period.began)
+
+
+def cause_of(event: events.JobEvent) -> str:
+    """Return what tells two events of one class and task apart: the type of the error, or the reason."""
+    if isinstance(event, events.JobRetrying | events.JobDied):
+        return event.failure.type
+    if isinstance(event, events.JobCancelled | events.JobBlocked) and event.reason in _OUR_REASONS:
+        return event.reason
+    return ""  # a handler's own words may differ from job to job
+
+
+# What went well, summed up: the first completion of each task as it comes, then a line now and again. Pure.
+
+EVERY = 10.0
+"""Seconds between two summaries."""
+
+
+class FirstCompletion(events.Event, frozen=True):
+    """The first job of its task that completed here. `hint`: say how to see the others."""
+
+    event: events.JobCompleted
+    hint: bool
+
+
+class Summary(events.Event, frozen=True):
+    """What else was done in so many seconds: completions by task, and how many runs failed."""
+
+    tasks: Mapping[str, int]
+    failed: int
+    seconds: float
+
+    @property
+    def completed(self) -> int:
+        """How many jobs completed, those that were told one by one left out."""
+        return sum(self.tasks.values())
+
+
+class Tally:
+    """Counts between two summaries."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: set[str] = set()
+        self._began: float | None = None
+        self._completed: Counter[str] = Counter()
+        self._failed = 0
+
+    def completed(self, event: events.JobCompleted) -> FirstCompletion | None:
+        """Count a completion, or return it if it is the first of its task."""
+        task = event.task
+        if task not in self._seen:
+            self._seen.add(task)
+            return FirstCompletion(event, hint=len(self._seen) == 1)
+        if self._began is None:
+            self._began = self._clock.boot()
+        self._completed[task] += 1
+        return None
+
+    def failed(self) -> None:
+        """Count a run that failed; it is told elsewhere."""
+        if self._began is None:
+            self._began = self._clock.boot()
+        self._failed += 1
+
+    def due(self) -> Summary | None:
+        """Return the summary if it is time for one."""
+        if self._began is None or self._clock.boot() - self._began < EVERY:
+            return None
+        return self.rest()
+
+    def rest(self) -> Summary | None:
+        """Return what was counted since the last summary, if anything completed, and begin anew."""
+        began, tasks, failed = self._began, self._completed, self._failed
+        self._began, self._completed, self._failed = None, Counter(), 0
+        if began is None or not tasks:
+            return None
+        return Summary(dict(tasks.most_common()), failed, self._clock.boot() - began)
+
+
+# Listens to events and has those told that matter enough: one by one, folded, or summed up.
+#
+# below the level ─► not wanted, but completions are counted for the summaries at INFO
+# of a job        ─► the first ones of a kind told, the others folded
+# any other       ─► told
+#
+# At DEBUG every event is told. What is not wanted is not even made: jobs run at full speed beside this.
+
+
+class EventLines(Protocol):
+    """Puts an event into a line."""
+
+    def of_event(self, event: events.Event, level: Level) -> str:
+        """Return the line, with its end."""
+        ...
+
+
+class Narrator:
+    """A subscriber that hands lines to `write`. `tick` is called now and again, `finish` at the end."""
+
+    def __init__(self, level: Level, lines: EventLines, write: Callable[[str], object], clock: Clock) -> None:
+        self._level = level
+        self._lines = lines
+        self._write = write
+        self._folding = Folding(clock) if level > Level.DEBUG else None
+        self._tally = Tally(clock) if level == Level.INFO else None
+        self._counting = threading.Lock()  # events and ticks come from two threads
+
+    def wants(self, kind: type[events.Event]) -> bool:
+        """Tell whether events of this kind are told, or at least counted."""
+        return level_of(kind) >= self._level or (kind is events.JobCompleted and self._tally is not None)
+
+    def __call__(self, event: events.Event) -> None:
+        """Tell the event, or count it."""
+        if self._tally is not None and isinstance(event, events.JobCompleted):
+            self._count_completion(self._tally, event)
+        elif self._folding is not None and isinstance(event, events.JobEvent):
+            self._fold(self._folding, event)
+        elif (level := level_in(event)) >= self._level:
+            self._tell(event, level)
+
+    def tick(self) -> None:
+        """Tell what was counted, where it is time to."""
+        with self._counting:
+            folded = self._folding.due() if self._folding else []
+            summary = self._tally.due() if self._tally else None
+        self._tell_counted([*folded, *([summary] if summary else [])])
+
+    def finish(self) -> None:
+        """Tell all that was counted."""
+        with self._counting:
+            folded = self._folding.rest() if self._folding else []
+            summary = self._tally.rest() if self._tally else None
+        self._tell_counted([*folded, *([summary] if summary else [])])
+
+    def _count_completion(self, tally: Tally, event: events.JobCompleted) -> None:
+        with self._counting:
+            first = tally.completed(event)
+        if first is not None:
+            self._tell(first, Level.INFO)
+
+    def _fold(self, folding: Folding, event: events.JobEvent) -> None:
+        with self._counting:
+            told = folding.tells(event)
+            if self._tally is not None and isinstance(event, events.JobRetrying | events.JobDied):
+                self._tally.failed()
+        if told:
+            self._tell(event, level_of(type(event)))
+
+    def _tell_counted(self, counted: list[events.Event]) -> None:
+        for event in counted:
+            self._tell(event, level_of(type(event.last)) if isinstance(event, Folded) else Level.INFO)
+
+    def _tell(self, event: events.Event, level: Level) -> None:
+        self._write(self._lines.of_event(event, level))

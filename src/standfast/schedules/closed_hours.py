@@ -1,0 +1,200 @@
+"""When queues and tasks are closed: nothing of them starts inside a window. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import takewhile
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.model.records import Change, Kind, Record
+from standfast.model.validation import queue_problems, refuse_any
+from standfast.schedules.description import describe_window
+from standfast.schedules.rules import AnyRule, Ground
+from standfast.schedules.windows import Span, Window
+
+Windows = Window | Sequence[Window]
+"""One window, or several."""
+
+_WINDOW_EXAMPLE = 'as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
+_ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
+TOO_LONG = timedelta(days=2 * 366)
+"""Windows recur within a year: what is closed for longer never opens."""
+
+
+class About(StrEnum):
+    """What is closed."""
+
+    QUEUE = "queue"
+    TASK = "task"
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """A span in which nothing starts; what runs is asked to finish at `ask_at`. `window` ends last of it."""
+
+    begin: datetime
+    end: datetime
+    ask_at: datetime
+    window: Window
+
+
+class ClosedHours(msgspec.Struct, frozen=True):
+    """The windows of a queue or a task."""
+
+    about: About
+    name: str
+    windows: tuple[Window, ...]
+
+    def closing_from(self, moment: datetime) -> Closing | None:
+        """Return the closing that is on at a moment, else the next one, if there is any."""
+        return closing_from(self.windows, moment)
+
+    def closed_at(self, moment: datetime) -> Closing | None:
+        """Return the closing that is on at a moment, if one is."""
+        closing = self.closing_from(moment)
+        return closing if closing is not None and closing.begin <= moment else None
+
+
+def declare_hours(about: About, name: Any, window: Any) -> ClosedHours:
+    """Return checked hours. Raises ConfigurationError."""
+    if about is About.QUEUE:
+        refuse_any(queue_problems(name))
+    windows = tuple(window) if isinstance(window, tuple | list) else (window,)
+    if not windows or not all(isinstance(each, Window) for each in windows):
+        raise ConfigurationError(
+            f"{about} {name!r}: window must be a Window, or several in a tuple, {_WINDOW_EXAMPLE}, not {window!r:.80}"
+        )
+    closing = closing_from(windows, _ANY_MOMENT)
+    if closing is not None and closing.end - closing.begin > TOO_LONG:
+        raise ConfigurationError(
+            f"{about} {name!r}: its windows together leave no time at all, so that nothing would ever run;"
+            f" shorten one of them, {_WINDOW_EXAMPLE}"
+        )
+    return ClosedHours(about, name, windows)
+
+
+def closing_from(windows: Sequence[Window], moment: datetime) -> Closing | None:
+    """Return the closing that is on at a moment, else the next one. Windows that touch or overlap close as one."""
+    found = [(span, window) for window in windows if (span := _span_from(window, moment)) is not None]
+    if not found:
+        return None
+    first, window = min(found, key=lambda each: each[0])
+    closing = Closing(*first, _ask_at(first, window), window)
+    while closing.end - closing.begin <= TOO_LONG:
+        longer = [_extended(closing, span, each) for each in windows if (span := each.span_at(closing.end))]
+        if not longer:
+            break
+        closing = max(longer, key=lambda each: each.end)
+    return closing
+
+
+def _span_from(window: Window, moment: datetime) -> Span | None:
+    return window.span_at(moment) or window.next_span(moment)
+
+
+def _extended(closing: Closing, span: Span, window: Window) -> Closing:
+    return Closing(closing.begin, span[1], min(closing.ask_at, _ask_at(span, window)), window)
+
+
+def _ask_at(span: Span, window: Window) -> datetime:
+    return span[0] - timedelta(seconds=window.notice)
+
+
+# Windows as the store tells of them, to those who cannot see the code that declares them. Pure.
+#
+# There is a record for each queue or task of an app that has windows. Workers go by the code that they run; records
+# are for people.
+
+
+@dataclass(frozen=True, slots=True)
+class WindowChange:
+    """What is to become of the windows of a queue or a task: they are `added`, `changed` or `retired`."""
+
+    what: str
+    about: str
+    name: str
+    words: str
+    change: Change
+
+
+def read_windows(records: Iterable[Record]) -> tuple[ClosedHours, ...]:
+    """Return the windows of records. What only a newer release can read is left out."""
+    return tuple(hours for record in records if (hours := _read(record)) is not None)
+
+
+def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[Record]) -> list[WindowChange]:
+    """Return what has to change for the store to tell of the windows that an app declares, and of no others."""
+    known = {record.name: record for record in records if record.name.partition("@")[2] == app}
+    wanted = {f"{hours.about}:{hours.name}@{app}": hours for hours in declared}
+    changes = []
+    for name in {**wanted, **known}:
+        record, hours = known.get(name), wanted.get(name)
+        body = None if hours is None else msgspec.json.encode(hours)
+        if record is None or record.body != body:
+            what = "retired" if hours is None else "added" if record is None else "changed"
+            version, after = (0, None) if record is None else (record.version, record.token)
+            change = Change(Kind.WINDOW, name, version, str(uuid4()), body, after=after)
+            about, _, rest = name.partition(":")
+            words = (
+                "none any more"
+                if hours is None
+                else "; ".join(str(describe_window(window)) for window in hours.windows)
+            )
+            changes.append(WindowChange(what, about, rest.partition("@")[0], words, change))
+    return changes
+
+
+def _read(record: Record) -> ClosedHours | None:
+    try:
+        return msgspec.json.decode(record.body, type=ClosedHours)
+    except (msgspec.MsgspecError, ConfigurationError):
+        return None
+
+
+# When worker processes are replaced by fresh ones, and when they must not be, as an app declares it. Pure.
+
+_RECYCLE_EXAMPLE = 'as in app.recycle(at=Cron("30 4 * * *"), never=Window("08:00", "20:00"))'
+
+
+class RecycleRules(msgspec.Struct, frozen=True):
+    """`at`: the times by which each process has to be replaced; `never`: windows in which none is."""
+
+    at: AnyRule | None = None
+    never: tuple[Window, ...] = ()
+
+    def due(self, since: datetime, now: datetime) -> bool:
+        """Tell whether one of the times came after a process was started and has passed."""
+        if self.at is None:
+            return False
+        times = self.at.times_after(since, Ground("recycle", since))
+        return any(not self.at.excluded(time) for time in takewhile(lambda time: time <= now, times))
+
+    def forbidden_until(self, now: datetime) -> datetime | None:
+        """Return when the window ends that is on now, if one is."""
+        closing = closing_from(self.never, now)
+        return closing.end if closing is not None and closing.begin <= now else None
+
+
+NO_RULES = RecycleRules()
+"""No time of its own, and no window."""
+
+
+def declare_recycling(at: Any, never: Any) -> RecycleRules:
+    """Return checked rules. Raises ConfigurationError."""
+    if at is not None and not isinstance(at, AnyRule):
+        raise ConfigurationError(f"recycle: at must be a rule such as Cron, {_RECYCLE_EXAMPLE}, not {at!r:.80}")
+    windows = tuple(never) if isinstance(never, tuple | list) else (never,)
+    if not all(isinstance(each, Window) for each in windows):
+        raise ConfigurationError(
+            f"recycle: never must be a Window, or several in a tuple, {_RECYCLE_EXAMPLE}, not {never!r:.80}"
+        )
+    closing = closing_from(windows, _ANY_MOMENT)
+    if closing is not None and closing.end - closing.begin > TOO_LONG:
+        raise ConfigurationError(
+            f"recycle: never leaves no time at all; shorten one of its windows, {_RECYCLE_EXAMPLE}"
+        )
+    return RecycleRules(at, windows)

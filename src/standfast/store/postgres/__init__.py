@@ -1,1 +1,0 @@
-"""Jobs in PostgreSQL, for fleets and for those whose data lives there."""

@@ -1,1 +1,0 @@
-"""Jobs in Redis or Valkey, for fleets that want speed above all."""

@@ -1,0 +1,260 @@
+"""What clients and the curious ask of the memory store."""
+
+from collections import ChainMap, Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
+from standfast.model.job import Attempt, Cancellation, Glance, Job, JobAction, NewJob
+from standfast.model.memos import MEMOS_LIMIT, Memo, is_signal, is_suspended, signal_memo, signal_name
+from standfast.model.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
+from standfast.stores.memory.rows import JobRow, KeyConflicts, MemoRow, Tables, in_one_step, key_of, verb
+from standfast.stores.refusals import key_taken, not_discarded, not_requeued, not_rescheduled, too_many_signals
+from standfast.stores.values import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
+from standfast.stores.verb import Access, Verb, enqueuing, known_before
+
+
+class ClientVerbs(Tables):
+    """Enqueue, look, cancel, requeue, pause."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
+        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
+        return enqueuing(jobs, partial(in_one_step, partial(self._enqueue, jobs)))
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Mapping[str, str]:
+        reception = KeyConflicts(ChainMap({}, self._jobs), ChainMap({}, self._holders), self._clock.now())
+        for job in jobs:
+            reception.receive(job, next(self._arrivals))
+        self._jobs.update(reception.jobs.maps[0])
+        self._holders.update(reception.holders.maps[0])
+        return reception.taken if reception.taken or reception.jobs.maps[0] else known_before(jobs)
+
+    @verb(Access.READ)
+    def glance(self, job_ids: Sequence[str]) -> Mapping[str, Glance]:
+        """Return the states of jobs; those that do not exist are left out."""
+        now = self._clock.now()
+        rows = (self._jobs[job_id] for job_id in job_ids if job_id in self._jobs)
+        return {row.new.id: Glance(row.state_at(now), row.progress) for row in rows}
+
+    @verb(Access.READ)
+    def get(self, job_id: str) -> Job | None:
+        """Return the job, or None."""
+        row = self._jobs.get(job_id)
+        return None if row is None else row.view(self._clock.now())
+
+    @verb(Access.READ)
+    def list_jobs(self, which: JobFilter) -> tuple[Job, ...]:
+        """Return one page of jobs, newest id first."""
+        now = self._clock.now()
+        newest_first = (self._jobs[job_id].view(now) for job_id in sorted(self._jobs, reverse=True))
+        return tuple(job for job in newest_first if which.matches(job))[: which.limit]
+
+    @verb(Access.READ)
+    def search_jobs(self, which: JobFilter, span: int) -> JobPage:
+        """Return one page of jobs, newest id first, after a look at no more than some of them."""
+        now = self._clock.now()
+        ids = [job_id for job_id in sorted(self._jobs, reverse=True) if which.includes(job_id)]
+        jobs = tuple(job for job in (self._jobs[job_id].view(now) for job_id in ids[:span]) if which.matches(job))
+        if len(jobs) >= which.limit:
+            return JobPage(jobs[: which.limit], jobs[which.limit - 1].id)
+        return JobPage(jobs, ids[span - 1] if len(ids) > span else None)
+
+    @verb(Access.READ)
+    def history(self, job_id: str) -> tuple[Attempt, ...]:
+        """Return every claim of the job by fence, the present one included."""
+        row = self._jobs.get(job_id)
+        return () if row is None else tuple(claim.view() for claim in row.claims)
+
+    @verb(Access.WRITE, tells=True)
+    def cancel(self, job_id: str) -> Cancellation:
+        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
+        return self._cancel(self._job(job_id))
+
+    def _cancel(self, row: JobRow) -> Cancellation:
+        if row.state in FINAL:
+            return Cancellation.TOO_LATE
+        if row.state in CLAIMED:
+            row.cancel_requested = True
+            return Cancellation.REQUESTED
+        self._give_key_back(row)
+        row.cancel(self._clock.now())
+        return Cancellation.CANCELLED
+
+    def _give_key_back(self, row: JobRow) -> None:
+        key = key_of(row.new)
+        if key is not None and row.after is not None:
+            self._jobs[row.after].replaced_by = None
+            self._holders[key] = row.after
+
+    @verb(Access.READ)
+    def memos(self, job_id: str) -> tuple[Memo, ...]:
+        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
+        row = self._jobs.get(job_id)
+        return () if row is None else tuple(Memo(name, memo.body) for name, memo in sorted(row.memos.items()))
+
+    @verb(Access.WRITE, wakes=True)
+    def signal(self, job_id: str, name: str, token: str, body: bytes) -> bool:
+        """Send a signal to a job that is not final; one that waits for it becomes ready."""
+        row, now = self._job(job_id), self._clock.now()
+        if row.state in FINAL:
+            return False
+        memo = signal_memo(name, token)
+        if memo not in row.memos and sum(map(is_signal, row.memos)) >= MEMOS_LIMIT:
+            raise too_many_signals(job_id)
+        row.memos.setdefault(memo, MemoRow(body))
+        if row.state_at(now) is State.SCHEDULED and signal_name(row.reason) == name and row.has_signal(name):
+            row.wait(now)
+        return True
+
+    @verb(Access.WRITE, wakes=True)
+    def requeue(self, job_id: str) -> None:
+        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now."""
+        self._requeue(job_id)
+
+    def _requeue(self, job_id: str) -> None:
+        row, now = self._job(job_id), self._clock.now()
+        state = row.state_at(now)
+        if state in MOVES[Move.REQUEUE].sources:
+            self._take_key_again(row, now)
+            row.attempt = row.crashes = 0
+            row.error, row.cancel_requested = None, False
+        elif state is not State.SCHEDULED:
+            raise not_requeued(job_id, state)
+        row.wait(now)
+
+    @verb(Access.WRITE, wakes=True)
+    def reschedule(self, job_id: str, run_at: datetime) -> None:
+        """Let a scheduled or ready job be due at another time."""
+        self._reschedule(job_id, run_at)
+
+    def _reschedule(self, job_id: str, run_at: datetime) -> None:
+        row = self._job(job_id)
+        if row.state is not State.SCHEDULED or is_suspended(row.reason):
+            raise not_rescheduled(job_id, row.state_at(self._clock.now()))
+        row.run_at = run_at
+
+    def _take_key_again(self, row: JobRow, now: datetime) -> None:
+        key = key_of(row.new)
+        if key is None:
+            return
+        holder = self._jobs.get(self._holders.get(key, row.new.id), row)
+        if holder.has_key(now):
+            raise key_taken(*key, holder.new.id, holder.state_at(now), requeued=row.new.id)
+        self._holders[key] = row.new.id
+
+    @verb(Access.WRITE, tells=True)
+    def discard(self, job_id: str) -> None:
+        """End a dead job as cancelled(discarded)."""
+        self._discard(self._dead(job_id))
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def supersede(self, job_id: str, job: NewJob) -> None:
+        """Discard a dead job and accept another in its place."""
+        row = self._dead(job_id)
+        self._enqueue((job,))
+        self._discard(row)
+
+    def _dead(self, job_id: str) -> JobRow:
+        row = self._job(job_id)
+        if row.state not in MOVES[Move.DISCARD].sources:
+            raise not_discarded(job_id, row.state_at(self._clock.now()))
+        return row
+
+    def _discard(self, row: JobRow) -> None:
+        row.end(MOVES[Move.DISCARD].target, self._clock.now(), Reason.DISCARDED)
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
+    ) -> frozenset[str]:
+        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        return frozenset(job_id for job_id in job_ids if self._changed(action, job_id, run_at))
+
+    def _changed(self, action: JobAction, job_id: str, run_at: datetime | None) -> bool:
+        try:
+            if action is JobAction.RETRY:
+                self._requeue(job_id)
+            elif action is JobAction.DISCARD:
+                self._discard(self._dead(job_id))
+            elif action is JobAction.CANCEL:
+                row = self._job(job_id)
+                return row.after is None and self._cancel(row) is not Cancellation.TOO_LATE
+            elif run_at is not None:
+                self._reschedule(job_id, run_at)
+        except (JobNotFoundError, JobStateError, KeyTakenError):
+            return False
+        return True
+
+    @verb(Access.WRITE)
+    def pause(self, queue: str) -> None:
+        """Let nothing of the queue be claimed or, if claimed but not started, start."""
+        self._paused_at.setdefault(queue, self._clock.now())
+
+    @verb(Access.WRITE, wakes=True)
+    def resume(self, queue: str) -> None:
+        """Undo `pause`."""
+        self._paused_at.pop(queue, None)
+
+    @verb(Access.READ)
+    def queues(self) -> tuple[Queue, ...]:
+        """Return every queue that holds jobs or is paused, by name."""
+        now = self._clock.now()
+        states: dict[str, Counter[State]] = {name: Counter() for name in self._paused_at}
+        for row in self._jobs.values():
+            states.setdefault(row.new.queue, Counter())[row.state_at(now)] += 1
+        return tuple(Queue(name, self._paused_at.get(name), dict(states[name])) for name in sorted(states))
+
+    @verb(Access.READ)
+    def workers(self) -> tuple[Worker, ...]:
+        """Return the registered workers, oldest first."""
+        return self._view_workers()
+
+    @verb(Access.READ)
+    def queue_ages(self) -> QueueAges:
+        """Return each queue with due jobs that nobody has claimed."""
+        now = self._clock.now()
+        oldest: dict[str, datetime] = {}
+        unknown: dict[tuple[str, str, int], datetime] = {}
+        for row in self._jobs.values():
+            if row.state_at(now) is State.READY:
+                oldest[row.new.queue] = min(oldest.get(row.new.queue, row.run_at), row.run_at)
+            elif row.state is State.BLOCKED and row.reason == Reason.NO_WORKER and row.run_at <= now:
+                kind = row.new.queue, row.new.task, row.new.version
+                unknown[kind] = min(unknown.get(kind, row.run_at), row.run_at)
+        ages = (QueueAge(name, oldest[name], self._paused_at.get(name)) for name in sorted(oldest))
+        return QueueAges(now, tuple(ages), tuple(UnknownAge(*kind, unknown[kind]) for kind in sorted(unknown)))
+
+    @verb(Access.READ)
+    def count(self) -> Mapping[State, int]:
+        """Return how many jobs are in each state, zeros included."""
+        now = self._clock.now()
+        states = Counter(row.state_at(now) for row in self._jobs.values())
+        return {state: states[state] for state in State}
+
+    @verb(Access.READ)
+    def situation(self, job_id: str) -> Situation | None:
+        """Return what there is to know about why a job does not run, or None without such a job."""
+        row, now = self._jobs.get(job_id), self._clock.now()
+        if row is None:
+            return None
+        first = [
+            other
+            for other in self._jobs.values()
+            if other.new.queue == row.new.queue and other.state_at(now) is State.READY and other.order < row.order
+        ]
+        ahead = len(first) if row.state in WAITING else 0
+        paused_at = self._paused_at.get(row.new.queue)
+        return Situation(row.view(now), now, paused_at, self._view_workers(), ahead)
+
+    @verb(Access.READ)
+    def unsettled(self, queues: tuple[str, ...] | None) -> int:
+        """Return how many jobs of these queues a drain still waits for."""
+        rows = (row for row in self._jobs.values() if queues is None or row.new.queue in queues)
+        return sum(self._is_unsettled(row) for row in rows)
+
+    def _is_unsettled(self, row: JobRow) -> bool:
+        state = row.state_at(self._clock.now())
+        if state is State.READY:
+            return row.new.queue not in self._paused_at
+        return state in CLAIMED or (state is State.SCHEDULED and row.fence > 0 and not is_suspended(row.reason))

@@ -1,0 +1,99 @@
+"""The verbs of the Redis store, put together."""
+
+from typing import Any, NoReturn, TypeVar
+
+from standfast.errors import ConfigurationError
+from standfast.model.clock import Clock
+from standfast.stores.backend import NoTransactions, PerProcess
+from standfast.stores.redis.claim import ClaimVerbs
+from standfast.stores.redis.engine import Engine
+from standfast.stores.redis.enqueue import ClientVerbs, EnqueueVerbs
+from standfast.stores.redis.finish import FinishVerbs
+from standfast.stores.redis.notify import RedisBell
+from standfast.stores.redis.records import RecordVerbs
+from standfast.stores.redis.scripts import load_scripts
+from standfast.stores.redis.supervise import BurialVerbs, SupervisionVerbs
+from standfast.stores.redis.url import parse_address
+from standfast.stores.redis.views import ViewVerbs
+from standfast.stores.rows import to_micros
+from standfast.stores.values import LeaseClock
+from standfast.stores.verb import Verb
+
+
+class RedisStore(
+    EnqueueVerbs, ClientVerbs, ViewVerbs, RecordVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs
+):
+    """Every verb of `Store`, as scripts for Redis."""
+
+    lease_clock = LeaseClock.SERVER
+
+
+# An open Redis store.
+#
+# Nothing is opened before the first verb, and nothing is shared across a fork: each process has an engine of its own.
+
+T = TypeVar("T")
+
+
+class RedisBackend(NoTransactions):
+    """Jobs on a Redis server, shared by all who reach it. A clock that is given overrides the server's."""
+
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, namespace: str | None = None, timeout: float = 10.0
+    ) -> None:
+        self._address = parse_address(url)
+        self._prefix = key_prefix(namespace)
+        self._timeout = timeout
+        self._clock = clock
+        self.verbs = RedisStore()
+        """The verbs of this store."""
+        self._engine = PerProcess(self._new_engine, f"the store on Redis {self._address.name}")
+        self.bell = RedisBell(self._engine)
+        """The bell of this store."""
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb and return its answer."""
+        return self._engine().run(verb)
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb without blocking the event loop, and return its answer."""
+        return await self._engine().arun(verb)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse: Redis takes part in no transaction of another database."""
+        verb.steps.close()
+        raise _no_part(
+            connection,
+            "whose rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to"
+            " enqueue to a table of yours in that transaction, and enqueue from there)",
+        )
+
+    def join(self, connection: Any) -> NoReturn:
+        """Refuse: Redis takes part in no transaction of another database."""
+        raise _no_part(
+            connection,
+            "so that it cannot complete the job with your rows, nor a step: commit them yourself, in a way that"
+            " does no harm twice, as with a unique row for ctx.idempotency_key, and return from the handler or"
+            " the step",
+        )
+
+    def close(self) -> None:
+        """Let go of connections and threads; running verbs end first."""
+        self._engine.close()
+
+    def _new_engine(self) -> Engine:
+        clock = self._clock
+        given_now = None if clock is None else lambda: str(to_micros(clock.now()))
+        return Engine(self._address, self._prefix, load_scripts(), self._timeout, given_now)
+
+
+def _no_part(connection: Any, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"a Redis store cannot take part in the transaction of your {type(connection).__name__}, {why}; or use a"
+        " postgresql:// store there"
+    )
+
+
+def key_prefix(namespace: str | None) -> str:
+    """Return what all keys of a namespace begin with: a hash tag, so that a cluster keeps them together."""
+    return f"{{standfast:{namespace}}}" if namespace else "{standfast}"
