@@ -29,12 +29,12 @@ STEP = 50
 """So many instructions of SQLite's machine are one step of work."""
 
 SPANS = {
-    "selecting.SPAN": 100,
-    "selecting.REACH": 100,
-    "selecting._PAGE": 50,
+    "job_search.SPAN": 100,
+    "job_search.REACH": 100,
+    "job_search._PAGE": 50,
     "jobs.SPAN": 100,
     "jobs.MOST_COUNTED": 100,
-    "dead.SPAN": 50,
+    "bulk_jobs.SPAN": 50,
 }
 
 PAGES = (
@@ -201,7 +201,7 @@ def scene(folder, finished, monkeypatch):
 def test_no_page_costs_more_with_more_finished_jobs(tmp_path, monkeypatch):
     """The same calls, about the same work behind them, and nothing that walks all jobs without an index."""
     for name, value in SPANS.items():
-        monkeypatch.setattr(f"standfast.dashboard.reading.{name}", value)
+        monkeypatch.setattr(f"standfast.admin.{name}", value)
     monkeypatch.setattr(AnswerCache.__init__, "__defaults__", (math.inf, time.monotonic))  # however slow a page is
     with scene(tmp_path / "few", FEW, monkeypatch) as few:
         before = {page: few.costs(page) for page in PAGES}

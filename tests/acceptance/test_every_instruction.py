@@ -46,7 +46,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-STORES = f"{OURS}{os.sep}store{os.sep}"
+STORES = f"{OURS}{os.sep}stores{os.sep}"
 
 
 def beside_the_store(file):
@@ -502,7 +502,7 @@ def serve():
 def within(file):
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_filename.startswith((OURS + "/store/", OURS + "/settings/", OURS + "/host/targets")):
+        if frame.f_code.co_filename.startswith((OURS + "/stores/", OURS + "/settings.py", OURS + "/hosts/host.py")):
             return False
         frame = frame.f_back
     return file.startswith(OURS)

@@ -96,7 +96,7 @@ def open_own(name: str, url: str) -> Iterator[Any]:
         own.close()
 
 
-_JOINING = re.compile(r"standfast/store/(postgres|sqlite)/(joined|awaited|foreign|user_\w+)\.py$")
+_JOINING = re.compile(r"standfast/stores/((postgres|sqlite)/transactions|user_\w+)\.py$")
 """The files that take part in a transaction of the user's own."""
 
 

@@ -233,7 +233,7 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
         seen.append(app.backend)
 
     seen: list[object] = []
-    monkeypatch.setattr("standfast.supervisor.metrics.open_backend", slow_open)
+    monkeypatch.setattr("standfast.app.open_backend", slow_open)
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()

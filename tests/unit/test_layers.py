@@ -33,8 +33,8 @@ ALLOWED = {
     "cli": TASKS | {"observe", "worker", "supervisor", "app", "admin", "dashboard", "hosts"},
     "testing": TASKS | {"observe", "worker", "supervisor", "app", "hosts"},
 }
-"""What a room, or a file at the top, may import besides itself. `app` imports background work alone from `hosts`; Django
-wants its command, which is the command line, in `hosts`."""
+"""What a room, or a file at the top, may import besides itself. `app` imports background work alone from `hosts`;
+Django wants its command, which is the command line, in `hosts`."""
 
 
 def test_rooms_import_what_the_table_allows() -> None:

@@ -114,7 +114,8 @@ def phrase_in(error: Exception) -> Phrase:
     return as_phrase(said if isinstance(said, Phrase) else str(error))
 
 
-# The texts of one language. In a file, `[jobs.found]` has `one` and `other`, two forms of what is said: what depends on a number has its forms by the name of the rule of plurals.
+# The texts of one language: `[jobs.found]` has `one` and `other`, as what depends on a number has its forms by the
+# name of the rule of plurals.
 
 ONE, OTHER = "one", "other"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

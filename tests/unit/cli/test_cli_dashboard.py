@@ -135,7 +135,7 @@ def test_up_without_a_dashboard_is_told_nothing_about_it(option):
 def test_up_starts_it_only_where_it_is_wanted(words, monkeypatch):
     """A drain ends by itself: nobody would have the time to look."""
     started = []
-    monkeypatch.setattr(up_command, "dashboard_beside", lambda *given: started.append(given))
+    monkeypatch.setattr(up_command, "dashboard_sidecar", lambda *given: started.append(given))
     monkeypatch.setattr("standfast.supervisor.main.supervise", lambda _options: 0)
     assert bare("up", "shop:app", *words).exit_code == 0
     assert started == []
@@ -144,7 +144,7 @@ def test_up_starts_it_only_where_it_is_wanted(words, monkeypatch):
 def test_up_hands_its_file_of_tokens_on(monkeypatch, tmp_path):
     """What is wrong with it is told before a worker starts."""
     started = []
-    monkeypatch.setattr(up_command, "dashboard_beside", lambda *given: started.append(given) or nullcontext())
+    monkeypatch.setattr(up_command, "dashboard_sidecar", lambda *given: started.append(given) or nullcontext())
     monkeypatch.setattr("standfast.supervisor.main.supervise", lambda _options: 0)
     file = tmp_path / "token"
     assert_refused(bare("up", "shop:app", "--dashboard-token-file", str(file)), USAGE, f"cannot read {file}")

@@ -387,10 +387,10 @@ def test_the_other_kind_of_web_app_is_refused(app):
     class Web(Starlette): ...
 
     with pytest.raises(
-        ConfigurationError, match=r"a Web is an ASGI app: take bind or lifespan from standfast\.host\.asgi"
+        ConfigurationError, match=r"a Web is an ASGI app: take bind or lifespan from standfast\.hosts\.asgi"
     ):
         wsgi.bind(Web(), app)
-    with pytest.raises(ConfigurationError, match=r"is a WSGI app: take bind from standfast\.host\.wsgi"):
+    with pytest.raises(ConfigurationError, match=r"is a WSGI app: take bind from standfast\.hosts\.wsgi"):
         asgi.bind(SimpleNamespace(wsgi_app=print), app)
 
 

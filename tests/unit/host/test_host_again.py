@@ -12,7 +12,6 @@ from hosting import eventually
 from standfast import Standfast
 from standfast.events import HostStopping, StopStage
 from standfast.hosts import host as host_module
-from standfast.hosts import host as targets
 from standfast.hosts.host import Host, HostState
 
 pytestmark = pytest.mark.timeout(120)
@@ -150,8 +149,9 @@ def test_a_fork_in_the_middle_of_a_start_leaves_a_host_that_can_be_started(app, 
         forking = threading.Thread(target=fork)
         forking.start()
         forking.join(LONG)
-        return targets.find_target(*given)
+        return find_it(*given)
 
+    find_it = host_module.find_target
     monkeypatch.setattr(host_module, "find_target", find_target)
     host = Host(app)
     with host:

@@ -195,7 +195,7 @@ def _interrupted_at(moment: int) -> Iterator[list[int]]:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal passed
-        if not frame.f_code.co_filename.endswith(("redis/pool.py", "redis/engine.py")):
+        if not frame.f_code.co_filename.endswith(("redis/connect.py", "redis/engine.py")):
             return None
         if event == "line" and not hits:
             passed += 1

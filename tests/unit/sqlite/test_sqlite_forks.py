@@ -98,9 +98,9 @@ LISTENER = """
 async def scene():
     await backend.arun(backend.verbs.count())
     listener = backend.bell.listen()
-    assert len(forks.GATE.connections) > 1, list(forks.GATE.connections)
+    assert len(forks.FORK_GUARD.connections) > 1, list(forks.FORK_GUARD.connections)
     def act():
-        assert not forks.GATE.connections and not forks.GATE._crossed
+        assert not forks.FORK_GUARD.connections and not forks.FORK_GUARD._crossed
         enqueue("child")
     assert well(fork(act))
     assert await listener.wait(30)

@@ -31,7 +31,7 @@ BITE = 5
 @pytest.fixture(autouse=True)
 def small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have few files do: each is written down for good, which takes its time."""
-    monkeypatch.setattr(housekeeping, "BITE", BITE)
+    monkeypatch.setattr(housekeeping, "FILES_AT_ONCE", BITE)
 
 
 class Counting(MemoryBackend):

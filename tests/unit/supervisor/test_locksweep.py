@@ -76,7 +76,7 @@ async def test_a_lock_whose_token_is_ahead_of_the_clock_is_remembered() -> None:
 
 async def test_many_are_forgotten_a_bite_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next bite follows soon, unless there are no more: then it is an hour until the next look."""
-    monkeypatch.setattr(housekeeping, "BITE", 2)
+    monkeypatch.setattr(housekeeping, "LOCKS_AT_ONCE", 2)
     scene = Scene()
     for number in range(3):
         scene.use(f"lock-{number}")

@@ -133,8 +133,8 @@ def test_an_addition_beyond_the_room_makes_room(log: ClaimLogFile, eye: ClaimLog
 def test_what_was_noted_outlives_a_killed_writer(tmp_path: Path, eye: ClaimLogFileReader) -> None:
     """A process that is killed right after a note has left it to its supervisor."""
     code = (
-        "import os, signal, sys, pathlib; from standfast.worker.claim_log import FileLog;"
-        "FileLog(pathlib.Path(sys.argv[1])).append(b'7 .0191-a:1\\n'); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys, pathlib; from standfast.worker.claim_log import ClaimLogFile;"
+        "ClaimLogFile(pathlib.Path(sys.argv[1])).append(b'7 .0191-a:1\\n'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "child.notes")], check=False)
     assert ended.returncode == -signal.SIGKILL
@@ -145,8 +145,8 @@ def test_a_reader_beside_a_busy_writer_never_loses_a_claim(tmp_path: Path, eye: 
     """However often the supervisor looks while the child writes, what is held stays held."""
     code = (
         "import pathlib, sys; from standfast.model.job import ClaimRef;"
-        "from standfast.worker.claim_log import FileLog; from standfast.worker.claim_log import Notes;"
-        "pen = Notes(FileLog(pathlib.Path(sys.argv[1]))); long = ClaimRef('long', 1); pen.answered(1, [long]);"
+        "from standfast.worker.claim_log import ClaimLogFile; from standfast.worker.claim_log import ClaimLog;"
+        "pen = ClaimLog(ClaimLogFile(pathlib.Path(sys.argv[1]))); long = ClaimRef('long', 1); pen.answered(1, [long]);"
         "pen.started(long); print(flush=True)\n"
         "for call in range(2, 10**9):\n"
         "    ref = ClaimRef(f'short-{call}', 1); pen.answered(call, [ref]); pen.started(ref); pen.ended([ref])"

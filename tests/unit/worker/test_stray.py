@@ -239,12 +239,12 @@ def test_when_the_loop_is_gone_it_is_said_on_stderr() -> None:
     """Once; and what cannot be told is printed as Python does."""
     code = """
 import asyncio, threading
-from standfast.worker.excepthooks import hear_strays
+from standfast.worker.excepthooks import install_excepthooks
 from standfast.model.clock import SystemClock
-from standfast.worker.unhandled import Strays
+from standfast.worker.unhandled import UnhandledErrors
 
 async def hook():
-    hear_strays(Strays(print, SystemClock(), list), asyncio.get_running_loop())
+    install_excepthooks(UnhandledErrors(print, SystemClock(), list), asyncio.get_running_loop())
 
 asyncio.run(hook())
 for _ in range(3):

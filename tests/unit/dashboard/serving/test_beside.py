@@ -25,9 +25,9 @@ threading.Event().wait()
 
 STARTER = f"""
 import sys, threading
-from standfast.dashboard.serving import beside
+from standfast.dashboard.serving import sidecar as beside
 beside._RUN = {PROGRAM!r}
-with beside.dashboard_beside([sys.argv[1]], {{}}):
+with beside.dashboard_sidecar([sys.argv[1]], {{}}):
     threading.Event().wait()
 """
 

@@ -28,7 +28,7 @@ LEFT JOIN LATERAL (
 SELECT taken.id FROM unnest(:tasks, :keys) AS asked (task, key)
 JOIN standfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
 
--- name: whereabouts
+-- name: look_up_job
 -- takes: now bigint, job uuid
 -- Where a job is.
 WITH {moment}
