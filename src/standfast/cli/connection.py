@@ -39,6 +39,18 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+class ListGroup(click.Group):
+    """A group that runs its command `list` where no command is named."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"invoke_without_command": True} | options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        answer = super().invoke(ctx)
+        return answer if ctx.invoked_subcommand else ctx.invoke(self.commands["list"])
+
+
 page_options = given(
     click.option("--limit", type=click.IntRange(min=1), default=50, help="At most so many."),
     click.option("--before", metavar="ID", help="Only jobs older than this one: the next page."),

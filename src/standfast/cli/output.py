@@ -1,4 +1,4 @@
-"""All that commands print: JSON for programs, tables for people. Only this module and progress.py know rich.
+"""All that commands print: JSON for programs, tables for people.
 
 On a terminal a table fits its width: long texts are cut, ids are shortened to the end that every command takes for
 them, and only then less important columns are left out. In a pipe there is no width: every column is there, one row
@@ -20,7 +20,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from standfast.cli.connection import StoreOptions
 from standfast.model.display import legible, one_line
+from standfast.model.phrases import in_english
 from standfast.model.states import State
 
 R = TypeVar("R")
@@ -74,8 +76,28 @@ def say(sentence: str | Text) -> None:
 
 def say_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    encoded = msgspec.json.format(msgspec.json.encode(value, enc_hook=in_english), indent=2)
     click.echo(encoded.decode(errors="replace"))
+
+
+def answer(wanted: StoreOptions, value: Any, *sentences: str | Text | None) -> None:
+    """Print a value as JSON for a program, or sentences for a person; what is None or empty is left out."""
+    if wanted.as_json:
+        say_json(value)
+    else:
+        for sentence in sentences:
+            if sentence:
+                say(sentence)
+
+
+def say_list(wanted: StoreOptions, rows: Sequence[R], columns: Sequence[Column[R]], nothing: str) -> None:
+    """Print rows as JSON for a program, or as a table for a person, or that there is `nothing`."""
+    if wanted.as_json:
+        say_json(rows)
+    elif rows:
+        say_table(rows, columns)
+    else:
+        say(nothing)
 
 
 def say_table(rows: Sequence[R], columns: Sequence[Column[R]], indent: int = 0) -> None:

@@ -9,6 +9,7 @@ import click
 from rich.text import Text
 
 from standfast.cli.connection import (
+    ListGroup,
     StoreOptions,
     app_dir_option,
     check_target,
@@ -435,7 +436,7 @@ _NONE = (
 
 
 @click.group(
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog=examples(
         "standfast schedules",
         "standfast schedules next --count 10",
@@ -444,12 +445,9 @@ _NONE = (
         "standfast schedules backfill nightly --since 2026-03-01 --until 2026-03-08 --tz Asia/Taipei",
     ),
 )
-@click.pass_context
 @store_options
-def schedules(_wanted: StoreOptions, ctx: click.Context) -> None:
+def schedules(_wanted: StoreOptions) -> None:
     """List schedules; make, change, pause and fire them."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_command)
 
 
 @schedules.command("list", epilog=examples("standfast schedules list", "standfast schedules list --json"))

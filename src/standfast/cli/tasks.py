@@ -7,7 +7,7 @@ import click
 import msgspec
 from rich.text import Text
 
-from standfast.cli.connection import StoreOptions, examples, store_options
+from standfast.cli.connection import ListGroup, StoreOptions, examples, store_options
 from standfast.cli.output import Column, cut, say, say_fields, say_heading, say_json, say_table
 from standfast.errors import TaskNotFoundError
 from standfast.model.clock import SystemClock
@@ -109,15 +109,12 @@ _PARAMETER_COLUMNS: list[Column[Parameter]] = [
 
 
 @click.group(
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog=examples("standfast tasks", "standfast tasks --json", "standfast tasks show send_mail"),
 )
-@click.pass_context
 @store_options
-def tasks(_wanted: StoreOptions, ctx: click.Context) -> None:
+def tasks(_wanted: StoreOptions) -> None:
     """List tasks, look at one and its parameters."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_command)
 
 
 tasks.add_command(show)

@@ -3,7 +3,7 @@
 import click
 
 from standfast.cli.columns import worker_columns, worker_fields
-from standfast.cli.connection import StoreOptions, examples, store_options
+from standfast.cli.connection import ListGroup, StoreOptions, examples, store_options
 from standfast.cli.drain import drain, find_worker, order_and_wait, recycle
 from standfast.cli.output import say, say_block, say_heading, say_json, say_table
 from standfast.model.clock import SystemClock
@@ -76,7 +76,7 @@ def _tell(incident: Incident, evidence: Evidence) -> None:
 
 
 @click.group(
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog=examples(
         "standfast workers",
         "standfast workers --json",
@@ -85,12 +85,9 @@ def _tell(incident: Incident, evidence: Evidence) -> None:
         "standfast workers drain 1f8a90c2",
     ),
 )
-@click.pass_context
 @store_options
-def workers(_wanted: StoreOptions, ctx: click.Context) -> None:
+def workers(_wanted: StoreOptions) -> None:
     """List workers, look at one, have them replaced or drained."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_command)
 
 
 workers.add_command(drain)
