@@ -1,33 +1,34 @@
 """The app: settings, tasks, events, and a store that is opened when it is first needed.
 
 It declares and connects; it neither works jobs nor administers them. Whatever a store can do is a verb of
-`app.verbs`, run by `app.call` or `await app.acall`. What it reaches by name there, jobs and locks, is in reach.py;
-what it declares about trouble is in watched.py, about limits and windows in governed.py.
+`app.verbs`, run by `app.call` or `await app.acall`.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from standfast.context import Lifespan, Middleware, check_lifespan, check_middleware
-from standfast.durable.files import FileStore, shelf_of
+from standfast.durable.files import FileStore, SavedFile, find_files, shelf_of
+from standfast.durable.lock import Leased, Lock
 from standfast.durable.lockkeeper import Deputy, LockKeepers
-from standfast.errors import ConfigurationError
+from standfast.durable.lockstate import refuse_bad_lock
+from standfast.durable.sessionlock import SessionLock
+from standfast.errors import ArgumentsError, ConfigurationError
 from standfast.events import Events
-from standfast.handle import Reach
+from standfast.handle import JobHandle
 from standfast.hosts.background.group import BackgroundGroup
 from standfast.hosts.background.launcher import Launcher
 from standfast.hosts.background.work import Background
 from standfast.model.alerts import AlertRule, Objective
 from standfast.model.clock import Clock, SystemClock
-from standfast.model.configuration import Settings
+from standfast.model.configuration import SettingArguments
+from standfast.model.job import Job
 from standfast.model.policy import Policy
 from standfast.model.suggestions import closest_name, options_of, with_migration_hints
 from standfast.model.tracing import Tracing
@@ -80,176 +81,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 
-# What an app declares about how much runs at a time, when nothing starts, and when processes are replaced.
-#
-# A part of the app.
-
-
-class Governed:
-    """The windows, limits and recycling of an app."""
-
-    def __init__(self) -> None:
-        self._windows: dict[tuple[About, str], ClosedHours] = {}
-        self._queues: set[str] = set()
-        self._limits = DeclaredLimits()
-        self._recycle: RecycleRules | None = None
-
-    @property
-    def windows(self) -> Sequence[ClosedHours]:
-        """The windows declared so far, of queues and of tasks; the workers of this app keep to them."""
-        return tuple(self._windows.values())
-
-    @options_of("app.queue")
-    def queue(
-        self,
-        name: str,
-        *,
-        window: Windows | None = None,
-        concurrency: int | None = None,
-        peak: Peaks | None = None,
-    ) -> None:
-        """Declare that no job of a queue starts inside a window, and how many run at a time in one process.
-
-        Running jobs are asked to finish before a window begins, and what had to wait starts when it has ended.
-        While `concurrency` of its jobs run, or in a `peak` fewer, none is claimed here: other processes may.
-        """
-        refuse_any(queue_problems(name))
-        if name in self._queues:
-            raise ConfigurationError(
-                f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
-            )
-        if window is None and concurrency is None and peak is None:
-            raise ConfigurationError(
-                f"app.queue({name!r}) says nothing; say how many of its jobs run at a time, as in concurrency=2, or"
-                ' when none starts, as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
-            )
-        hours = None if window is None else declare_hours(About.QUEUE, name, window)
-        self._limits.queue(name, concurrency, peak)
-        self._queues.add(name)
-        if hours is not None:
-            self._windows[hours.about, hours.name] = hours
-
-    @property
-    def limits(self) -> Limits:
-        """How many jobs may run at a time in one process, as far as that is declared."""
-        return self._limits.all
-
-    @options_of("app.gate")
-    def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:
-        """Declare a gate: of all tasks that go through it, so many jobs run at a time in one process.
-
-        In a `peak` fewer: `peak={Window("09:00", "18:00"): 1}`. Declare it before its tasks, which name it:
-        `@app.task(gate="disk")`.
-        """
-        return self._limits.gate(name, limit, peak)
-
-    def peak(self, peak: Peaks) -> None:
-        """Declare how many jobs a worker process runs at a time in its peak hours, instead of its `concurrency`."""
-        self._limits.peak(peak)
-
-    @options_of("app.adaptive")
-    def adaptive(
-        self,
-        *,
-        lag: Seconds | None = 0.05,
-        latency: Seconds | None = None,
-        lowest: int = 1,
-        turn: Seconds | None = TURN,
-    ) -> Adaptive:
-        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
-
-        The limits are seconds. What is returned is told of both: see `standfast.schedules.adaptive.Adaptive`.
-        """
-        return self._limits.adapt(Adaptive(lag, latency, lowest, turn))
-
-    @property
-    def recycle_rules(self) -> RecycleRules:
-        """When worker processes are replaced, and when not, as far as that is declared."""
-        return self._recycle or RecycleRules()
-
-    @options_of("app.recycle")
-    def recycle(self, *, at: AnyRule | None = None, never: Windows = ()) -> None:
-        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window.
-
-        Each by another that works before it leaves: see also the settings `recycle_age`, `recycle_jobs` and
-        `recycle_memory`.
-        """
-        if self._recycle is not None:
-            raise ConfigurationError("app.recycle is called twice; call it once, with all that it is to say")
-        self._recycle = declare_recycling(at, never)
-
-
-# What an app declares so that people hear of trouble: alerts and objectives. A part of the app.
-
-
-class Watched:
-    """The alerts and objectives of an app."""
-
-    settings: Settings
-    _watching: AlertDeclarations
-    _tasks: dict[str, Task[..., Any]]
-
-    @options_of("app.alerts")
-    def alerts(
-        self,
-        *,
-        rules: Sequence[AlertRule] = (),
-        channels: Sequence[Channel] = (),
-        quiet_hours: Sequence[Window] = (),
-        dead_man: DeadMan | None = None,
-        dashboard_url: str | None = None,
-        enabled: bool = True,
-    ) -> None:
-        """Declare who is told of trouble, and of what beside the rules that count from the start.
-
-        A rule that has the name of another takes its place. In `quiet_hours` only what is critical is told; the
-        rest when they are over. `dead_man` is pinged while all is well. `dashboard_url` is where those who are told
-        find the dashboard.
-        """
-        self._watching.alerts(rules, channels, quiet_hours, dead_man, dashboard_url=dashboard_url, enabled=enabled)
-
-    @options_of("app.objective")
-    def objective(
-        self,
-        name: str,
-        *,
-        target: float,
-        task: str | None = None,
-        queue: str | None = None,
-        start_within: Seconds | None = None,
-        over: int = 28,
-    ) -> None:
-        """Declare what share of the jobs of a task or queue succeeds, or with `start_within` starts in time."""
-        within = None if start_within is None else as_seconds(start_within)
-        self._watching.objective(
-            Objective(name=name, target=target, task=task, queue=queue, start_within=within, over=over)
-        )
-
-    def need_channel(self, channel: str, what: str) -> None:
-        """Take that `what` goes through a channel, which app.alerts or the settings file is to declare."""
-        self._watching.need_channel(channel, what)
-
-    def watching_through(self, channels: Collection[str]) -> AlertSettings:
-        """Return what it takes to send through some channels, those of the settings file too, and nothing more."""
-        return self._watching.through(channels)
-
-    @property
-    def watching(self) -> AlertSettings:
-        """What is watched and who is told, with what the settings file says."""
-        timeouts = {name: task.policy.timeout for name, task in self._tasks.items()}
-        return replace(
-            self._watching.all,
-            timeouts=timeouts,
-            keep_dead=self.settings.keep_dead,
-            keep_dead_for=self.settings.keep_dead_for,
-        )
-
-
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=Middleware)
 L = TypeVar("L", bound=Lifespan)
 
+
+AnyJob = JobHandle[Any] | Job | str
+"""A job, as itself, by its handle or by its id."""
 
 _BY_SCHEDULE = "write app.schedule(NAME, TASK, Every(...)), or @app.task(schedule=...)"
 _WORKER = "run `standfast worker MODULE:APP`"
@@ -280,7 +119,7 @@ class _Tasks(dict[str, Task[..., Any]]):
 
 
 @with_migration_hints(_ELSEWHERE)
-class Standfast(Reach, Watched, Governed):
+class Standfast:
     """An app: its tasks and the store that their jobs live in.
 
     `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
@@ -291,85 +130,18 @@ class Standfast(Reach, Watched, Governed):
 
     @options_of("Standfast")
     def __init__(
-        self,
-        url: str | None = None,
-        *,
-        namespace: str | None = None,
-        lease: Seconds | None = None,
-        beat: Seconds | None = None,
-        grace: Seconds | None = None,
-        hang_limit: Seconds | None = None,
-        look_ahead: Seconds | None = None,
-        safety_poll: Seconds | None = None,
-        store_timeout: Seconds | None = None,
-        retry_for: Seconds | None = None,
-        concurrency: int | None = None,
-        timeout: Seconds | None = None,
-        max_wait: Seconds | UnsetType | None = UNSET,
-        keep_finished: Seconds | UnsetType | None = UNSET,
-        keep_dead_for: Seconds | None = None,
-        keep_dead: int | None = None,
-        recycle_age: Seconds | None = None,
-        recycle_jobs: int | None = None,
-        recycle_memory: int | str | None = None,
-        drain_limit: Seconds | None = None,
-        name: str | None = None,
-        release: str | None = None,
-        incidents_dir: str | os.PathLike[str] | None = None,
-        keep_incidents: int | None = None,
-        keep_incidents_for: Seconds | UnsetType | None = UNSET,
-        keep_incidents_mb: int | None = None,
-        blocked_warning: Seconds | UnsetType | None = UNSET,
-        incident_locals: bool | None = None,
-        files: str | os.PathLike[str] | None = None,
-        files_limit: int | str | None = None,
-        metrics_dir: str | os.PathLike[str] | None = None,
-        background_limit: int | None = None,
-        background_when_full: str | None = None,
-        clock: Clock | None = None,
+        self, url: str | None = None, *, clock: Clock | None = None, **settings: Unpack[SettingArguments]
     ) -> None:
-        given: dict[str, object] = {
-            "url": url,
-            "namespace": namespace,
-            "lease": lease,
-            "beat": beat,
-            "grace": grace,
-            "hang_limit": hang_limit,
-            "look_ahead": look_ahead,
-            "safety_poll": safety_poll,
-            "store_timeout": store_timeout,
-            "retry_for": retry_for,
-            "concurrency": concurrency,
-            "timeout": timeout,
-            "max_wait": max_wait,
-            "keep_finished": keep_finished,
-            "keep_dead_for": keep_dead_for,
-            "keep_dead": keep_dead,
-            "recycle_age": recycle_age,
-            "recycle_jobs": recycle_jobs,
-            "recycle_memory": recycle_memory,
-            "drain_limit": drain_limit,
-            "name": name,
-            "release": release,
-            "incidents_dir": incidents_dir,
-            "keep_incidents": keep_incidents,
-            "keep_incidents_for": keep_incidents_for,
-            "keep_incidents_mb": keep_incidents_mb,
-            "blocked_warning": blocked_warning,
-            "incident_locals": incident_locals,
-            "files": files,
-            "files_limit": files_limit,
-            "metrics_dir": metrics_dir,
-            "background_limit": background_limit,
-            "background_when_full": background_when_full,
-        }
-        Governed.__init__(self)
-        loaded = read_settings(given, url_check=check_url)
+        loaded = read_settings({"url": url, **settings}, url_check=check_url)
         self.settings = loaded.settings
         self.settings_from = loaded.where
         self._watching = AlertDeclarations(loaded.sections)
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
+        self._windows: dict[tuple[About, str], ClosedHours] = {}
+        self._queues: set[str] = set()
+        self._limits = DeclaredLimits()
+        self._recycle: RecycleRules | None = None
         self._tasks = _Tasks()
         self._declarations: dict[str, Declaration] = {}
         self._tasks_at: dict[str, DeclaredAt] = {}
@@ -518,6 +290,191 @@ class Standfast(Reach, Watched, Governed):
         self._lifespans.append(lifespan)
         return lifespan
 
+    def handle(self, job_id: str) -> JobHandle[Any]:
+        """Return a handle for a job whose id was kept; `task.handle` knows the type of its result too."""
+        return JobHandle(job_id, "", self)
+
+    def files(self, job: AnyJob) -> Mapping[str, SavedFile]:
+        """Return the files that a job has saved, by name. Raises JobNotFoundError."""
+        return run_procedure(self.call, find_files(self.verbs, self.shelf, self._meant(job).id))
+
+    async def afiles(self, job: AnyJob) -> Mapping[str, SavedFile]:
+        """Return the files that a job has saved without blocking the event loop. Raises JobNotFoundError."""
+        return await arun_procedure(self.acall, find_files(self.verbs, self.shelf, self._meant(job).id))
+
+    def signal(self, job: AnyJob, name: str, data: Any = None) -> None:
+        """Send a job, given as its handle, itself or its id, a signal: `ctx.wait_for(name)` returns `data` there.
+
+        A job that waits for it goes on; for any other it is kept until its handler asks for it. Raises
+        ArgumentsError for what JSON cannot carry, JobNotFoundError, and JobStateError where the job is over.
+        """
+        self._meant(job).signal(name, data)
+
+    async def asignal(self, job: AnyJob, name: str, data: Any = None) -> None:
+        """Send a job a signal as `signal` does, without blocking the event loop."""
+        await self._meant(job).asignal(name, data)
+
+    @options_of("app.lock")
+    def lock(self, name: str, *, ttl: Seconds = 30, timeout: Seconds | None = None, session: bool = False) -> Lock:
+        """Return a lock that one at a time holds, of all who use the store: `with app.lock("nightly"):`.
+
+        While it is held it is renewed; when its holder dies, it ends after `ttl` at most. A block waits for it for
+        `timeout` seconds, or for ever; then LockTimeoutError is raised. With `session`, on PostgreSQL alone, it is
+        held by a connection instead, and ends the moment that dies.
+        """
+        refuse_bad_lock(name, 1, ttl, timeout)
+        flavour = SessionLock(self, name) if session else Leased(self, name, 1, float(as_seconds(ttl)))
+        return Lock(self, name, flavour, as_seconds(timeout))
+
+    @options_of("app.semaphore")
+    def semaphore(self, name: str, places: int, *, ttl: Seconds = 30, timeout: Seconds | None = None) -> Lock:
+        """Return one place of a lock that so many at a time hold: `with app.semaphore("api", 5):`.
+
+        Who asks is given a place while fewer than its own `places` are held, whatever others say. A lock is a
+        semaphore of one place, so both have their names in common.
+        """
+        refuse_bad_lock(name, places, ttl, timeout)
+        return Lock(self, name, Leased(self, name, places, float(as_seconds(ttl))), as_seconds(timeout))
+
+    @property
+    def windows(self) -> Sequence[ClosedHours]:
+        """The windows declared so far, of queues and of tasks; the workers of this app keep to them."""
+        return tuple(self._windows.values())
+
+    @options_of("app.queue")
+    def queue(
+        self,
+        name: str,
+        *,
+        window: Windows | None = None,
+        concurrency: int | None = None,
+        peak: Peaks | None = None,
+    ) -> None:
+        """Declare that no job of a queue starts inside a window, and how many run at a time in one process.
+
+        Running jobs are asked to finish before a window begins, and what had to wait starts when it has ended.
+        While `concurrency` of its jobs run, or in a `peak` fewer, none is claimed here: other processes may.
+        """
+        refuse_any(queue_problems(name))
+        if name in self._queues:
+            raise ConfigurationError(
+                f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
+            )
+        if window is None and concurrency is None and peak is None:
+            raise ConfigurationError(
+                f"app.queue({name!r}) says nothing; say how many of its jobs run at a time, as in concurrency=2, or"
+                ' when none starts, as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
+            )
+        hours = None if window is None else declare_hours(About.QUEUE, name, window)
+        self._limits.queue(name, concurrency, peak)
+        self._queues.add(name)
+        if hours is not None:
+            self._windows[hours.about, hours.name] = hours
+
+    @property
+    def limits(self) -> Limits:
+        """How many jobs may run at a time in one process, as far as that is declared."""
+        return self._limits.all
+
+    @options_of("app.gate")
+    def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:
+        """Declare a gate: of all tasks that go through it, so many jobs run at a time in one process.
+
+        In a `peak` fewer: `peak={Window("09:00", "18:00"): 1}`. Declare it before its tasks, which name it:
+        `@app.task(gate="disk")`.
+        """
+        return self._limits.gate(name, limit, peak)
+
+    def peak(self, peak: Peaks) -> None:
+        """Declare how many jobs a worker process runs at a time in its peak hours, instead of its `concurrency`."""
+        self._limits.peak(peak)
+
+    @options_of("app.adaptive")
+    def adaptive(
+        self,
+        *,
+        lag: Seconds | None = 0.05,
+        latency: Seconds | None = None,
+        lowest: int = 1,
+        turn: Seconds | None = TURN,
+    ) -> Adaptive:
+        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
+
+        The limits are seconds. What is returned is told of both: see `standfast.schedules.adaptive.Adaptive`.
+        """
+        return self._limits.adapt(Adaptive(lag, latency, lowest, turn))
+
+    @property
+    def recycle_rules(self) -> RecycleRules:
+        """When worker processes are replaced, and when not, as far as that is declared."""
+        return self._recycle or RecycleRules()
+
+    @options_of("app.recycle")
+    def recycle(self, *, at: AnyRule | None = None, never: Windows = ()) -> None:
+        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window.
+
+        Each by another that works before it leaves: see also the settings `recycle_age`, `recycle_jobs` and
+        `recycle_memory`.
+        """
+        if self._recycle is not None:
+            raise ConfigurationError("app.recycle is called twice; call it once, with all that it is to say")
+        self._recycle = declare_recycling(at, never)
+
+    @options_of("app.alerts")
+    def alerts(
+        self,
+        *,
+        rules: Sequence[AlertRule] = (),
+        channels: Sequence[Channel] = (),
+        quiet_hours: Sequence[Window] = (),
+        dead_man: DeadMan | None = None,
+        dashboard_url: str | None = None,
+        enabled: bool = True,
+    ) -> None:
+        """Declare who is told of trouble, and of what beside the rules that count from the start.
+
+        A rule that has the name of another takes its place. In `quiet_hours` only what is critical is told; the
+        rest when they are over. `dead_man` is pinged while all is well. `dashboard_url` is where those who are told
+        find the dashboard.
+        """
+        self._watching.alerts(rules, channels, quiet_hours, dead_man, dashboard_url=dashboard_url, enabled=enabled)
+
+    @options_of("app.objective")
+    def objective(
+        self,
+        name: str,
+        *,
+        target: float,
+        task: str | None = None,
+        queue: str | None = None,
+        start_within: Seconds | None = None,
+        over: int = 28,
+    ) -> None:
+        """Declare what share of the jobs of a task or queue succeeds, or with `start_within` starts in time."""
+        within = None if start_within is None else as_seconds(start_within)
+        self._watching.objective(
+            Objective(name=name, target=target, task=task, queue=queue, start_within=within, over=over)
+        )
+
+    def need_channel(self, channel: str, what: str) -> None:
+        """Take that `what` goes through a channel, which app.alerts or the settings file is to declare."""
+        self._watching.need_channel(channel, what)
+
+    def watching_through(self, channels: Collection[str]) -> AlertSettings:
+        """Return what it takes to send through some channels, those of the settings file too, and nothing more."""
+        return self._watching.through(channels)
+
+    @property
+    def watching(self) -> AlertSettings:
+        """What is watched and who is told, with what the settings file says."""
+        timeouts = {name: task.policy.timeout for name, task in self._tasks.items()}
+        return replace(
+            self._watching.all,
+            timeouts=timeouts,
+            keep_dead=self.settings.keep_dead,
+            keep_dead_for=self.settings.keep_dead_for,
+        )
+
     def call(self, verb: Verb[T] | Procedure[T], tx: Any = None) -> T:
         """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given.
 
@@ -650,3 +607,10 @@ class Standfast(Reach, Watched, Governed):
         if name in self._declarations and not at.repeats(self._declarations_at[name]):
             raise ConfigurationError(f"two schedules are named {name!r}; give one of them another name")
         self._declarations[name], self._declarations_at[name] = declaration, at
+
+    def _meant(self, job: AnyJob) -> JobHandle[Any]:
+        if isinstance(job, JobHandle | Job):
+            return self.handle(job.id)
+        if not isinstance(job, str):
+            raise ArgumentsError(f"a job is meant by itself, its handle or its id, not by {job!r:.80}")
+        return self.handle(job)

@@ -11,11 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from standfast.durable.files import FileStore, SavedFile, find_files
-from standfast.durable.lock import House, Leased, Lock
-from standfast.durable.lockstate import refuse_bad_lock
+from standfast.durable.files import SavedFile
 from standfast.durable.runtime import current_attempt
-from standfast.durable.sessionlock import SessionLock
 from standfast.errors import (
     ArgumentsError,
     ConfigurationError,
@@ -39,11 +36,11 @@ from standfast.model.job import Attempt, Cancellation, Glance, Job, Progress
 from standfast.model.memos import MEMO_LIMIT, signal_name, signal_problems
 from standfast.model.phrases import Phrase
 from standfast.model.states import FINAL, State
-from standfast.model.suggestions import closest_name, options_of, with_migration_hints
+from standfast.model.suggestions import closest_name, with_migration_hints
 from standfast.model.tracing import Tracing
-from standfast.model.validation import Seconds, as_seconds, is_number
+from standfast.model.validation import is_number
 from standfast.stores.contract import Store
-from standfast.stores.verb import Verb, arun_procedure, run_procedure
+from standfast.stores.verb import Verb
 from standfast.stores.waiter import JobWait, WaitCondition, Waiter, job_not_found
 
 # Sending a signal to a job: what its handler waits for with `ctx.wait_for`.
@@ -54,28 +51,6 @@ log = logging.getLogger(__name__)
 
 _A_SLIP = 0.75
 """From which likeness on a signal may have been meant for the one that is waited for."""
-
-
-class SignalCaller(Protocol):
-    """Whoever can run verbs: the app."""
-
-    @property
-    def verbs(self) -> Store:
-        """The verbs of the store."""
-        ...
-
-    @property
-    def retry_for(self) -> float:
-        """For how many seconds to go on trying while the store is away."""
-        ...
-
-    def call(self, verb: Verb[T]) -> T:
-        """Run a verb, blocking."""
-        ...
-
-    async def acall(self, verb: Verb[T]) -> T:
-        """Run a verb without blocking the event loop."""
-        ...
 
 
 def encode_signal(name: str, data: Any) -> bytes:
@@ -94,7 +69,7 @@ def encode_signal(name: str, data: Any) -> bytes:
     return body
 
 
-async def send(caller: SignalCaller, job_id: str, name: str, data: Any, *, at_once: bool) -> None:
+async def send(caller: "Caller", job_id: str, name: str, data: Any, *, at_once: bool) -> None:
     """Send a signal once: a try whose answer was lost may have sent it, and the next has the same token."""
     body, token, patience = encode_signal(name, data), new_job_id(), RetryDeadline(caller.retry_for)
     while True:
@@ -454,78 +429,3 @@ def _dead(name: str, job: Job, history: Sequence[Attempt]) -> JobDeadError:
     )
     error.__cause__ = RemoteTraceback(trace) if trace else None
     return error
-
-
-# What an app reaches by name in its store: a job, its files and its signals; locks and semaphores.
-
-AnyJob = JobHandle[Any] | Job | str
-"""A job, as itself, by its handle or by its id."""
-
-
-class App(House, Caller, Protocol):
-    """What an app is made of, for those who reach into its store."""
-
-    @property
-    def shelf(self) -> FileStore:
-        """Where the files are that jobs save."""
-        ...
-
-
-class Reach:
-    """The part of an app that reaches jobs and locks."""
-
-    def handle(self: App, job_id: str) -> JobHandle[Any]:
-        """Return a handle for a job whose id was kept; `task.handle` knows the type of its result too."""
-        return JobHandle(job_id, "", self)
-
-    def files(self: App, job: AnyJob) -> Mapping[str, SavedFile]:
-        """Return the files that a job has saved, by name. Raises JobNotFoundError."""
-        return run_procedure(self.call, find_files(self.verbs, self.shelf, _meant(self, job).id))
-
-    async def afiles(self: App, job: AnyJob) -> Mapping[str, SavedFile]:
-        """Return the files that a job has saved without blocking the event loop. Raises JobNotFoundError."""
-        return await arun_procedure(self.acall, find_files(self.verbs, self.shelf, _meant(self, job).id))
-
-    def signal(self: App, job: AnyJob, name: str, data: Any = None) -> None:
-        """Send a job, given as its handle, itself or its id, a signal: `ctx.wait_for(name)` returns `data` there.
-
-        A job that waits for it goes on; for any other it is kept until its handler asks for it. Raises
-        ArgumentsError for what JSON cannot carry, JobNotFoundError, and JobStateError where the job is over.
-        """
-        _meant(self, job).signal(name, data)
-
-    async def asignal(self: App, job: AnyJob, name: str, data: Any = None) -> None:
-        """Send a job a signal as `signal` does, without blocking the event loop."""
-        await _meant(self, job).asignal(name, data)
-
-    @options_of("app.lock")
-    def lock(
-        self: App, name: str, *, ttl: Seconds = 30, timeout: Seconds | None = None, session: bool = False
-    ) -> Lock:
-        """Return a lock that one at a time holds, of all who use the store: `with app.lock("nightly"):`.
-
-        While it is held it is renewed; when its holder dies, it ends after `ttl` at most. A block waits for it for
-        `timeout` seconds, or for ever; then LockTimeoutError is raised. With `session`, on PostgreSQL alone, it is
-        held by a connection instead, and ends the moment that dies.
-        """
-        refuse_bad_lock(name, 1, ttl, timeout)
-        flavour = SessionLock(self, name) if session else Leased(self, name, 1, float(as_seconds(ttl)))
-        return Lock(self, name, flavour, as_seconds(timeout))
-
-    @options_of("app.semaphore")
-    def semaphore(self: App, name: str, places: int, *, ttl: Seconds = 30, timeout: Seconds | None = None) -> Lock:
-        """Return one place of a lock that so many at a time hold: `with app.semaphore("api", 5):`.
-
-        Who asks is given a place while fewer than its own `places` are held, whatever others say. A lock is a
-        semaphore of one place, so both have their names in common.
-        """
-        refuse_bad_lock(name, places, ttl, timeout)
-        return Lock(self, name, Leased(self, name, places, float(as_seconds(ttl))), as_seconds(timeout))
-
-
-def _meant(app: App, job: AnyJob) -> JobHandle[Any]:
-    if isinstance(job, JobHandle | Job):
-        return JobHandle(job.id, "", app)
-    if not isinstance(job, str):
-        raise ArgumentsError(f"a job is meant by itself, its handle or its id, not by {job!r:.80}")
-    return JobHandle(job, "", app)

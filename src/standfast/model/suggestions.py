@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, get_args
 
 from msgspec import Struct, StructMeta
 
@@ -112,7 +112,7 @@ def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a method with keyword options refuse those that it does not have. Type checkers see it as it is."""
 
     def checked(method: Callable[P, R]) -> Callable[P, R]:
-        known = [name for name in inspect.signature(method).parameters if name != "self"]
+        known = _keywords(inspect.signature(method).parameters)
 
         @wraps(method)
         def call(*args: P.args, **options: P.kwargs) -> R:
@@ -122,6 +122,13 @@ def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return checked
+
+
+def _keywords(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    """Return the names of parameters, and for `**options: Unpack[T]` those of the TypedDict."""
+    known = [name for name, each in parameters.items() if name != "self" and each.kind is not each.VAR_KEYWORD]
+    unpacked = (each.annotation for each in parameters.values() if each.kind is each.VAR_KEYWORD)
+    return [*known, *(name for each in unpacked for name in get_args(each)[0].__annotations__)]
 
 
 def options_checked(kind: type[T]) -> type[T]:
