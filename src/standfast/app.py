@@ -70,7 +70,7 @@ from standfast.task import (
     DeclaredAt,
     Task,
     TaskDecorator,
-    TaskExtras,
+    TaskOptions,
     declare_own,
     declare_task,
     refuse_alike,
@@ -578,15 +578,16 @@ class Standfast:
     ) -> None:
         self.close()
 
-    def _register(self, fn: Callable[..., Any], policy: Policy, beside: TaskExtras) -> Task[..., Any]:
-        task, at = declare_task(fn, beside.name, policy, self), DeclaredAt.here()
-        hours = None if beside.window is None else declare_hours(About.TASK, task.name, beside.window)
+    def _register(self, fn: Callable[..., Any], policy: Policy, declared: TaskOptions) -> Task[..., Any]:
+        task, at = declare_task(fn, declared.get("name"), policy, self), DeclaredAt.here()
+        window, rule = declared.get("window"), declared.get("schedule")
+        hours = None if window is None else declare_hours(About.TASK, task.name, window)
         before = self._tasks.get(task.name)
         if before is not None:
             self._forget(before, task, at)
-        self._limits.task(task.name, beside.concurrency, beside.peak, beside.gate)
-        if beside.schedule is not None:
-            self._declare(declare_own(task, beside.schedule), at)
+        self._limits.task(task.name, declared.get("concurrency"), declared.get("peak"), declared.get("gate"))
+        if rule is not None:
+            self._declare(declare_own(task, rule), at)
         if hours is not None:
             self._windows[hours.about, hours.name] = hours
         self._tasks[task.name], self._tasks_at[task.name] = task, at

@@ -11,30 +11,23 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from standfast.context import Context
 from standfast.errors import ArgumentsError, ConfigurationError, StandfastError, StoreError
 from standfast.handle import Caller, JobHandle
 from standfast.model.arguments import Arguments, Upgrade
-from standfast.model.backoff import TRANSIENT_ERRORS, Backoff, RetryDeadline
+from standfast.model.backoff import TRANSIENT_ERRORS, RetryDeadline
 from standfast.model.concurrency import run_without_loop
 from standfast.model.ids import new_job_id
 from standfast.model.job import KnownTask, NewJob
-from standfast.model.policy import Options, Policy, declare_options, declare_policy
+from standfast.model.policy import JobOptions, Options, Policy, PolicyOptions, declare_options, declare_policy
 from standfast.model.suggestions import NO_SIGNATURES, options_of, refuse_unknown, with_migration_hints
 from standfast.model.tracing import Tracing
 from standfast.model.validation import (
-    ExceptionTypes,
-    IsolationWord,
-    OnConflictWord,
-    OnLateWord,
-    Seconds,
     name_problems,
     refuse_any,
     sum_problems,
@@ -60,7 +53,6 @@ BYTES_PER_CALL = 8_000_000
 """How many bytes of arguments are written in one transaction, more or less: a call has to end in time."""
 
 
-_OPTION_NAMES = tuple(inspect.signature(declare_options).parameters)
 _ENQUEUE = "write {}.enqueue(...), or in async code await {}.aenqueue(...)"
 _OPTIONS = "write {}.options(delay=..., queue=...).enqueue(...)"
 _ELSEWHERE = {
@@ -82,7 +74,7 @@ _ELSEWHERE = {
 """What people write who come from other systems, and how it is written here."""
 
 
-_OF_ONE_JOB = ("delay", "run_at", "job_id", "key", "retry_for", "tx")
+_OF_ONE_JOB = ("delay", "at", "job_id", "key", "retry_for", "tx")
 """Options that say something about one job, and nothing about every job of a schedule."""
 
 
@@ -100,7 +92,7 @@ class Task(Generic[P, R]):
         self.fn = fn
         self.name = name
         self.policy = policy
-        self.arguments = Arguments(fn, task=name, version=policy.version, options=_OPTION_NAMES)
+        self.arguments = Arguments(fn, task=name, version=policy.version, options=JobOptions.__annotations__)
         self._caller = caller
         self._plain: BoundTask[P, R] = BoundTask(self, Options(), caller)
         # Not functools.update_wrapper, which would let attributes of the function replace ours.
@@ -122,25 +114,7 @@ class Task(Generic[P, R]):
         return self.arguments.result_type
 
     @options_of("task.options")
-    def options(
-        self,
-        *,
-        delay: Seconds | None = None,
-        at: datetime | None = None,
-        priority: int | None = None,
-        queue: str | None = None,
-        max_attempts: int | None = None,
-        job_id: str | None = None,
-        key: str | None = None,
-        on_conflict: OnConflictWord = "return",
-        keep_key: Seconds | None = None,
-        start_within: Seconds | None = None,
-        on_late: OnLateWord | None = None,
-        tags: Iterable[str] = (),
-        metadata: Mapping[str, str] | None = None,
-        retry_for: Seconds | None = None,
-        tx: Any = None,
-    ) -> "BoundTask[P, R]":
+    def options(self, **options: Unpack[JobOptions]) -> "BoundTask[P, R]":
         """Return the task with options for the next enqueue; the task itself stays as it is.
 
         The job runs `delay` (seconds or a timedelta) from now, or `at` an aware datetime. Enqueueing again with
@@ -153,24 +127,7 @@ class Task(Generic[P, R]):
         trying for `retry_for`, and stores the job once, whichever try it was that succeeded. With `tx`, a
         connection of your own to the same database, the job exists if and only if your transaction commits.
         """
-        given = declare_options(
-            delay=delay,
-            at=at,
-            priority=priority,
-            queue=queue,
-            max_attempts=max_attempts,
-            job_id=job_id,
-            key=key,
-            on_conflict=on_conflict,
-            keep_key=keep_key,
-            start_within=start_within,
-            on_late=on_late,
-            tags=tags,
-            metadata=metadata,
-            retry_for=retry_for,
-            tx=tx,
-        )
-        return BoundTask(self, given, self._caller)
+        return BoundTask(self, declare_options(**options), self._caller)
 
     def upgrade(self, from_version: int) -> Callable[[Upgrade], Upgrade]:
         """Declare, as a decorator, how the arguments of a payload of that version become those of the next.
@@ -352,9 +309,8 @@ class BoundTask(Generic[P, R]):
         """Return the job that a schedule enqueues. Raises ConfigurationError for options about one job."""
         for option in _OF_ONE_JOB:
             if getattr(self.given, option) != getattr(type(self.given)(), option):
-                word = "at" if option == "run_at" else option
                 raise ConfigurationError(
-                    f"schedule {schedule!r}: the option {word} is about one job; a schedule takes queue, priority,"
+                    f"schedule {schedule!r}: the option {option} is about one job; a schedule takes queue, priority,"
                     " max_attempts, start_within, on_late, tags and metadata"
                 )
         return self.request(args, kwargs)
@@ -367,7 +323,7 @@ class BoundTask(Generic[P, R]):
         """A job of this task with these options, but for what each has of its own."""
         policy, given = self.task.policy, self.given
         start_within = given.start_within or policy.start_within
-        refuse_any(sum_problems(given.run_at, start_within))
+        refuse_any(sum_problems(given.at, start_within))
         return NewJob(
             id="",
             task=self.task.name,
@@ -375,7 +331,7 @@ class BoundTask(Generic[P, R]):
             version=policy.version,
             queue=policy.queue if given.queue is None else given.queue,
             priority=policy.priority if given.priority is None else given.priority,
-            run_at=given.run_at,
+            run_at=given.at,
             delay=given.delay,
             max_attempts=policy.max_attempts if given.max_attempts is None else given.max_attempts,
             key=given.key,
@@ -497,22 +453,6 @@ def _noting_stored(count: int) -> Iterator[None]:
 # The overloads tell a type checker, for each kind of function, which arguments `enqueue` takes and what the result
 # is. A Context in first position is not among the arguments; elsewhere it works, but a type checker asks for it.
 
-_BESIDE_THE_POLICY = ("name", "schedule", "window", "concurrency", "peak", "gate")
-
-_TASK_OPTIONS = ("name", *inspect.signature(declare_policy).parameters, *_BESIDE_THE_POLICY[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class TaskExtras:
-    """What is declared of a task beside its policy; None where nothing is."""
-
-    name: str | None
-    schedule: AnyRule | None
-    window: Windows | None
-    concurrency: int | None
-    peak: Peaks | None
-    gate: Gates | None
-
 
 @dataclass(frozen=True, slots=True)
 class DeclaredAt:
@@ -560,28 +500,14 @@ def refuse_alike(name: str, first: str, at: DeclaredAt, second: str, again: Decl
     )
 
 
-Register = Callable[[Callable[..., Any], Policy, TaskExtras], Task[..., Any]]
-"""Makes a task of a function, a policy and what is beside it, and remembers it."""
+Register = Callable[[Callable[..., Any], Policy, "TaskOptions"], Task[..., Any]]
+"""Makes a task of a function, its policy and all that is declared, and remembers it."""
 
 
-class TaskOptions(TypedDict, total=False):
-    """What may be declared of a task together with its function: `app.task(fn, queue="mail")`."""
+class TaskOptions(PolicyOptions, total=False):
+    """What may be declared of a task: its policy, and what an app and its workers go by."""
 
     name: str | None
-    queue: str
-    priority: int
-    max_attempts: int
-    backoff: Backoff | Seconds | None
-    timeout: Seconds | None
-    retry_on: ExceptionTypes | None
-    discard_on: ExceptionTypes
-    version: int
-    start_within: Seconds | None
-    on_late: OnLateWord
-    tags: Iterable[str]
-    keep_result: Seconds | None
-    isolation: IsolationWord
-    memory: int | str | None
     schedule: AnyRule | None
     window: Windows | None
     concurrency: int | None
@@ -592,12 +518,11 @@ class TaskOptions(TypedDict, total=False):
 class TaskDecorator:
     """What `app.task` is: a decorator, and with arguments a maker of one that declares by another policy."""
 
-    def __init__(self, register: Register, **declared: Any) -> None:
-        refuse_unknown("app.task", declared, _TASK_OPTIONS)
+    def __init__(self, register: Register, **declared: Unpack[TaskOptions]) -> None:
+        refuse_unknown("app.task", declared, TaskOptions.__annotations__)
         self._register = register
         self._declared = declared
-        self._beside = TaskExtras(*(declared.get(name) for name in _BESIDE_THE_POLICY))
-        policy = {name: declared[name] for name in declared if name not in _BESIDE_THE_POLICY}
+        policy: Any = {name: value for name, value in declared.items() if name in PolicyOptions.__annotations__}
         self._policy = declare_policy(**policy)
 
     # A coroutine function is also a function of some result: mypy cannot know that the first match is meant.
@@ -616,32 +541,7 @@ class TaskDecorator:
     @overload
     def __call__(self, fn: Callable[P, R], /, **options: Unpack[TaskOptions]) -> SyncTask[P, R]: ...
     @overload
-    def __call__(
-        self,
-        fn: None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        max_attempts: int = 5,
-        backoff: Backoff | Seconds | None = None,
-        timeout: Seconds | UnsetType | None = UNSET,
-        retry_on: ExceptionTypes | None = None,
-        discard_on: ExceptionTypes = (),
-        version: int = 1,
-        start_within: Seconds | None = None,
-        on_late: OnLateWord = "run",
-        tags: Iterable[str] = (),
-        keep_result: Seconds | None = None,
-        isolation: IsolationWord = "none",
-        memory: int | str | None = None,
-        schedule: AnyRule | None = None,
-        window: Windows | None = None,
-        concurrency: int | None = None,
-        peak: Peaks | None = None,
-        gate: Gates | None = None,
-    ) -> "TaskDecorator": ...
+    def __call__(self, fn: None = None, /, **options: Unpack[TaskOptions]) -> "TaskDecorator": ...
     def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
@@ -655,7 +555,7 @@ class TaskDecorator:
         return declaring if fn is None else declaring._made_of(fn)  # noqa: SLF001 - one of its own kind
 
     def _made_of(self, fn: Callable[..., Any]) -> Task[..., Any]:
-        return self._register(fn, self._policy, self._beside)
+        return self._register(fn, self._policy, self._declared)
 
 
 def declare_own(task: Task[..., Any], rule: AnyRule) -> Declaration:

@@ -1,5 +1,6 @@
 """The documentation says what the program does: examples are run, and the reference is held against the code."""
 
+import dataclasses
 import inspect
 import re
 from enum import Enum
@@ -23,13 +24,14 @@ from standfast.dashboard.web.pages import PAGES as PAGES_OF_DASHBOARD
 from standfast.model.alerts import Alert, AlertRule, Example, Notice, NoticeKind, Silence
 from standfast.model.backoff import TRANSIENT_ERRORS
 from standfast.model.outcomes import Outcome
-from standfast.model.policy import declare_options, declare_policy
+from standfast.model.policy import JobOptions, Policy
 from standfast.model.records import Decision, FireCause
 from standfast.model.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
 from standfast.observe.alerts.alert_rules import DEFAULT_RULES, NEEDS
 from standfast.observe.obstacles import Cause
 from standfast.schedules.rules import Misfire, Overlap, Rule
 from standfast.settings import Settings
+from standfast.task import TaskOptions
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -86,13 +88,12 @@ def test_every_setting_is_documented_with_its_default():
 
 
 def test_every_option_of_a_task_is_documented_with_its_default():
-    """The table of task options is the decorator's signature."""
+    """The table of task options is what a declaration takes."""
     documented = {row[0].strip("`"): row[1].strip("`") for row in table_of("tasks.md", "option")}
-    declared = inspect.signature(declare_policy).parameters
-    beside = {"name", "schedule", "window", "concurrency", "peak", "gate"}  # these are not policies of jobs
-    assert documented.keys() == beside | declared.keys()
-    for name in declared.keys() - {"backoff"}:  # declared as None, which means Exponential()
-        assert documented[name] == repr(declared[name].default).replace("'", '"')
+    assert documented.keys() == TaskOptions.__annotations__.keys()
+    for field in dataclasses.fields(Policy):
+        if field.name != "backoff":  # declared as None, which means Exponential()
+            assert documented[field.name] == _written(field.default)
 
 
 def _home(name):
@@ -102,7 +103,7 @@ def _home(name):
 @pytest.mark.parametrize(
     ("header", "names"),
     [
-        ("option of `task.options`", set(inspect.signature(declare_options).parameters)),
+        ("option of `task.options`", set(JobOptions.__annotations__)),
         ("outcome", {outcome.__name__ for outcome in Outcome.__subclasses__()}),
         ("backoff", {name for name in standfast.__all__ if _home(name) == "standfast.model.backoff"} - {"Retries"}),
     ],

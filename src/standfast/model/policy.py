@@ -1,16 +1,16 @@
-"""The policy of a task."""
+"""How the jobs of a task are run, and how one job may differ: checked where it is declared, all at once."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict, Unpack
 
 from standfast.model.backoff import Backoff, Exponential
 from standfast.model.job import OnConflict, OnLate
 from standfast.model.validation import (
     MAX_DELAY,
-    PRIORITIES,
     ExceptionTypes,
     IsolationWord,
     OnConflictWord,
@@ -37,8 +37,6 @@ from standfast.model.validation import (
     tag_problems,
     time_problems,
 )
-
-# Where a handler runs: in its worker's process, or in one of its own, with a limit to its memory.
 
 LEAST_MEMORY = 32_000_000
 """Bytes below which a limit is a mistake in units: an interpreter with nothing but this package takes as much."""
@@ -119,46 +117,44 @@ DEFAULT = Policy()
 """How the jobs of a task are run about which nothing was declared."""
 
 
-def declare_policy(
-    *,
-    queue: str = "default",
-    priority: int = 0,
-    max_attempts: int = 5,
-    backoff: Backoff | Seconds | None = None,
-    timeout: Seconds | None = None,
-    retry_on: ExceptionTypes | None = None,
-    discard_on: ExceptionTypes = (),
-    version: int = 1,
-    start_within: Seconds | None = None,
-    on_late: OnLateWord = "run",
-    tags: Iterable[str] = (),
-    keep_result: Seconds | None = None,
-    isolation: IsolationWord = "none",
-    memory: int | str | None = None,
-) -> Policy:
-    """Return the policy that a declaration means.
+class PolicyOptions(TypedDict, total=False):
+    """The policy of a task as its declaration says it: a number as `backoff` is a constant wait of so many seconds."""
 
-    A number as `backoff` is a constant wait of so many seconds; `memory` is a number of bytes, or such as "512MB".
-    """
-    return Policy(
-        queue=queue,
-        priority=priority,
-        max_attempts=max_attempts,
-        backoff=as_backoff(backoff),
-        timeout=as_seconds(timeout),
-        retry_on=None if retry_on is None else as_types(retry_on),
-        discard_on=as_types(discard_on),
-        version=version,
-        start_within=as_span(start_within),
-        on_late=as_word(OnLate, on_late),
-        tags=as_tags(tags),
-        keep_result=as_span(keep_result),
-        isolation=as_word(Isolation, isolation),
-        memory=as_bytes(memory),
-    )
+    queue: str
+    priority: int
+    max_attempts: int
+    backoff: Backoff | Seconds | None
+    timeout: Seconds | None
+    retry_on: ExceptionTypes | None
+    discard_on: ExceptionTypes
+    version: int
+    start_within: Seconds | None
+    on_late: OnLateWord
+    tags: Iterable[str]
+    keep_result: Seconds | None
+    isolation: IsolationWord
+    memory: int | str | None
 
 
-# The options of one enqueue.
+_KEPT_AS: Mapping[str, Callable[[Any], Any]] = {
+    "backoff": as_backoff,
+    "timeout": as_seconds,
+    "retry_on": lambda types: None if types is None else as_types(types),
+    "discard_on": as_types,
+    "start_within": as_span,
+    "on_late": partial(as_word, OnLate),
+    "tags": as_tags,
+    "keep_result": as_span,
+    "isolation": partial(as_word, Isolation),
+    "memory": as_bytes,
+}
+"""How a policy keeps the options that people write in several ways."""
+
+
+def declare_policy(**options: Unpack[PolicyOptions]) -> Policy:
+    """Return the policy that a declaration means. Raises ConfigurationError that names everything wrong with it."""
+    given: dict[str, Any] = {**options}
+    return Policy(**{name: _KEPT_AS[name](value) if name in _KEPT_AS else value for name, value in given.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +162,7 @@ class Options:
     """How one job differs from the policy of its task; None means as the policy says. `tx` is the caller's own."""
 
     delay: timedelta = timedelta()
-    run_at: datetime | None = None
+    at: datetime | None = None
     priority: int | None = None
     queue: str | None = None
     max_attempts: int | None = None
@@ -182,76 +178,58 @@ class Options:
     tx: Any = None
 
 
-def declare_options(
-    *,
-    delay: Seconds | None = None,
-    at: datetime | None = None,
-    priority: int | None = None,
-    queue: str | None = None,
-    max_attempts: int | None = None,
-    job_id: str | None = None,
-    key: str | None = None,
-    on_conflict: OnConflictWord = "return",
-    keep_key: Seconds | None = None,
-    start_within: Seconds | None = None,
-    on_late: OnLateWord | None = None,
-    tags: Iterable[str] = (),
-    metadata: Mapping[str, str] | None = None,
-    retry_for: Seconds | None = None,
-    tx: Any = None,
-) -> Options:
+class JobOptions(TypedDict, total=False):
+    """The options of the next job, as `task.options(...)` takes them."""
+
+    delay: Seconds | None
+    at: datetime | None
+    priority: int | None
+    queue: str | None
+    max_attempts: int | None
+    job_id: str | None
+    key: str | None
+    on_conflict: OnConflictWord
+    keep_key: Seconds | None
+    start_within: Seconds | None
+    on_late: OnLateWord | None
+    tags: Iterable[str]
+    metadata: Mapping[str, str] | None
+    retry_for: Seconds | None
+    tx: Any
+
+
+_ROUTING = ("queue", "priority", "max_attempts")
+_NOT_GIVEN: Mapping[str, Any] = {**dict.fromkeys(JobOptions.__annotations__), "on_conflict": "return", "tags": ()}
+
+
+def declare_options(**options: Unpack[JobOptions]) -> Options:
     """Return checked options. Raises ConfigurationError that names everything wrong with them."""
-    problems = [
-        *time_problems(delay, at),
-        *routing_problems(
-            DEFAULT.queue if queue is None else queue,
-            DEFAULT.priority if priority is None else priority,
-            DEFAULT.max_attempts if max_attempts is None else max_attempts,
-        ),
-        *id_problems(job_id),
-        *key_problems(key, on_conflict, keep_key),
-        *late_problems(as_span(start_within), "run" if on_late is None else on_late),
-        *tag_problems(as_tags(tags)),
-        *metadata_problems(metadata),
-        *patience_problems(retry_for, tx),
-    ]
-    refuse_any(problems)
-    seconds = as_seconds(delay) or 0.0
-    return Options(
-        delay=timedelta(seconds=seconds),
-        run_at=None if at is None else at.astimezone(UTC),
-        priority=priority,
-        queue=queue,
-        max_attempts=max_attempts,
-        job_id=job_id,
-        key=key,
-        on_conflict=OnConflict(on_conflict),
-        keep_key=as_span(keep_key) or timedelta(),
-        start_within=as_span(start_within),
-        on_late=None if on_late is None else OnLate(on_late),
-        tags=as_tags(tags),
-        metadata=dict(metadata or {}),
-        retry_for=as_seconds(retry_for),
-        tx=tx,
+    given = {**_NOT_GIVEN, **options}
+    routing = (getattr(DEFAULT, name) if given[name] is None else given[name] for name in _ROUTING)
+    start_within, on_late, tags = as_span(given["start_within"]), given["on_late"], as_tags(given["tags"])
+    refuse_any(
+        [
+            *time_problems(given["delay"], given["at"]),
+            *routing_problems(*routing),
+            *id_problems(given["job_id"]),
+            *key_problems(given["key"], given["on_conflict"], given["keep_key"]),
+            *late_problems(start_within, "run" if on_late is None else on_late),
+            *tag_problems(tags),
+            *metadata_problems(given["metadata"]),
+            *patience_problems(given["retry_for"], given["tx"]),
+        ]
     )
-
-
-# How the jobs of a task are to be run, and how one job may differ: checked where it is declared, all at once.
-#
-# Public parameters take seconds or timedeltas; what is kept here has one form only.
-
-__all__ = [
-    "DEFAULT",
-    "MAX_DELAY",
-    "PRIORITIES",
-    "ExceptionTypes",
-    "Isolation",
-    "IsolationWord",
-    "OnConflictWord",
-    "OnLateWord",
-    "Options",
-    "Policy",
-    "Seconds",
-    "declare_options",
-    "declare_policy",
-]
+    return Options(
+        **{
+            **given,
+            "delay": timedelta(seconds=as_seconds(given["delay"]) or 0.0),
+            "at": None if given["at"] is None else given["at"].astimezone(UTC),
+            "on_conflict": OnConflict(given["on_conflict"]),
+            "keep_key": as_span(given["keep_key"]) or timedelta(),
+            "start_within": start_within,
+            "on_late": None if on_late is None else OnLate(on_late),
+            "tags": tags,
+            "metadata": dict(given["metadata"] or {}),
+            "retry_for": as_seconds(given["retry_for"]),
+        }
+    )
