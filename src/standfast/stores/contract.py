@@ -1,6 +1,6 @@
 """The contract of a store: its verbs, and what each promises.
 
-The values that they speak in are in the files beside it (claiming, beating, looking), and imported from here.
+The values that they take and return are in values.py.
 
 Rules that hold for every verb:
 - it is one atomic step: all of it happened, or nothing;
@@ -10,7 +10,7 @@ Rules that hold for every verb:
 - a write of a claim (finish, start, progress, save) carries (worker, job, fence) and is refused as STALE, changing
   nothing, unless that very claim is the job's valid one;
 - a verb says before it is run whether it *wakes* workers, because jobs may have come or come back, and whether it
-  *tells* of an end to those who wait for one (`store/verb.py`): drivers ring by that. What turns out while it runs
+  *tells* of an end to those who wait for one (`stores/verb.py`): drivers ring by that. What turns out while it runs
   may add to it.
 """
 
@@ -35,53 +35,21 @@ from standfast.model.memos import Memo, Save
 from standfast.model.records import Change, Fire, Kind, Record
 from standfast.model.states import State
 from standfast.stores.values import (
-    BURIED_KEPT,
     BeatAnswer,
     ClaimAnswer,
     ClaimRequest,
     DueRecords,
-    DueSuspects,
     JobFilter,
     JobPage,
     LeaseClock,
     Queue,
-    QueueAge,
     QueueAges,
     Situation,
-    Turn,
-    UnknownAge,
-    Vitals,
     Worker,
     WorkerBeat,
     WorkerInfo,
-    priorities_in_turn,
 )
 from standfast.stores.verb import Verb
-
-__all__ = [
-    "BURIED_KEPT",
-    "BeatAnswer",
-    "ClaimAnswer",
-    "ClaimRequest",
-    "DueRecords",
-    "DueSuspects",
-    "JobFilter",
-    "JobPage",
-    "LeaseClock",
-    "Queue",
-    "QueueAge",
-    "QueueAges",
-    "Situation",
-    "Store",
-    "Turn",
-    "UnknownAge",
-    "Vitals",
-    "Worker",
-    "WorkerBeat",
-    "WorkerInfo",
-    "ask_time",
-    "priorities_in_turn",
-]
 
 
 class Store(Protocol):
