@@ -1,5 +1,6 @@
-"""The two ways to ask the store and to pause: what is written once as async code serves sync callers too."""
+"""Locks and semaphores: `with app.lock("nightly"):`, or `async with`. Sync callers run the same async code."""
 
+import asyncio
 import math
 import os
 import socket
@@ -22,7 +23,6 @@ from standfast.model.configuration import Settings
 from standfast.model.records import Kind
 from standfast.model.validation import Seconds
 from standfast.stores.backend import Backend
-from standfast.stores.contract import Store
 from standfast.stores.verb import Procedure, arun_procedure, run_procedure
 
 T = TypeVar("T")
@@ -37,33 +37,14 @@ class House(Protocol):
     @property
     def backend(self) -> Backend:
         """The open store."""
-        ...
 
     @property
     def keepers(self) -> LockKeepers:
         """Who keeps what is held."""
-        ...
 
     @property
     def retry_for(self) -> float:
         """For how many seconds to go on trying while the store is away."""
-        ...
-
-
-class Ways(Protocol):
-    """How the store is asked and how one pauses: blocking, or by awaiting."""
-
-    async def run(self, errand: Procedure[T]) -> T:
-        """Run an errand."""
-        ...
-
-    async def either(self, blocking: Callable[[], T], awaiting: Callable[[], Awaitable[T]]) -> T:
-        """Do one of two, by whether there is an event loop."""
-        ...
-
-    async def pause(self, seconds: float) -> None:
-        """Do nothing for a while."""
-        ...
 
 
 class Blocking:
@@ -101,13 +82,12 @@ class Awaiting:
 
     async def pause(self, seconds: float) -> None:
         """Do nothing for a while."""
-        import asyncio  # noqa: PLC0415 - a fifth of what it takes to import us, and here it is loaded already
-
         await asyncio.sleep(seconds)
 
 
-# How one waits for a lock: it looks, stands in line, and looks again; seldom, unless it is the first.
-#
+Ways = Blocking | Awaiting
+"""How the store is asked and how one pauses."""
+
 # Who is first in line looks up to twenty times a second at first, and ever less often the longer it has waited, down
 # to some three times a second; it also looks when the holder's time is over. Who has others before it looks less
 # often the more there are: hundreds who wait cost the store little more than a few.
@@ -139,60 +119,8 @@ def pause_after(look: Look, waited: float, random: Random) -> float:
     return first * random.uniform(0.8, 1)
 
 
-class Acquiring:
-    """One wait for a place in a lock. Whoever gives it up must `leave`: it may stand in line, or hold a place."""
-
-    def __init__(self, ways: Ways, verbs: Store, clock: Clock, name: str, bid: LockRequest) -> None:
-        self._ways = ways
-        self._verbs = verbs
-        self._clock = clock
-        self._name = name
-        self._bid = bid
-        self._random = Random()  # noqa: S311 - jitter
-        self._asked_at = clock.boot()
-
-    async def wait(self, timeout: float | None, retry_for: float) -> Holding | None:
-        """Wait for a place and return it; None where none was to be had in time.
-
-        While the store is away it is tried again for `retry_for` seconds within that time. Raises StoreError then.
-        """
-        # By a clock that goes on in any case: that of the app may stand still, in a test.
-        began, patience = time.monotonic(), RetryDeadline(retry_for)
-        while True:
-            self._asked_at, waited = self._clock.boot(), time.monotonic() - began
-            left = math.inf if timeout is None else timeout - waited
-            try:
-                look = await self._ways.run(take(self._verbs, Kind.LOCK, self._name, self._bid, waits=left > 0))
-            except TRANSIENT_ERRORS as error:
-                if left <= 0:
-                    raise  # nobody knows whether it is free, or even ours
-                pause = patience.pause_after(error)
-            else:
-                patience.reset()
-                if look.token is not None:
-                    holding = self.holding(look.token)
-                    if not holding.lost:  # else the answer was too long under way to count
-                        return holding
-                pause = pause_after(look, waited, self._random)
-            if left <= 0:
-                return None
-            await self._ways.pause(min(pause, left))
-
-    async def leave(self) -> None:
-        """Leave the line. Raises StoreError."""
-        await self._ways.run(give_back(self._verbs, Kind.LOCK, self._name, self._bid.id))
-
-    def holding(self, token: int = 0) -> Holding:
-        """Return the place as it was last asked for."""
-        ttl = self._bid.ttl.total_seconds()
-        return Holding(self._name, self._bid.id, token, ttl=ttl, asked_at=self._asked_at, clock=self._clock)
-
-
-# The usual flavour of a lock: a lease in the store, which its holder renews.
-
-
 class Leased:
-    """One of so many places in a lock, for its `ttl` at a time."""
+    """One of so many places in a lock: a lease in the store for its `ttl` at a time, which its holder renews."""
 
     def __init__(self, house: House, name: str, places: int, ttl: float) -> None:
         self._house = house
@@ -202,19 +130,46 @@ class Leased:
 
     async def wait(self, ways: Ways, timeout: float | None) -> Holding | None:
         """Wait for a place and return it; None where none was to be had in time."""
-        house, keeper = self._house, self._house.keepers()
+        keeper, verbs = self._house.keepers(), self._house.backend.verbs
         bid = LockRequest(str(uuid4()), timedelta(seconds=self._ttl), self._places, _owner(keeper.deputy))
-        acquiring = Acquiring(ways, house.backend.verbs, house.clock, self._name, bid)
         try:
-            holding = await acquiring.wait(timeout, house.retry_for)
+            holding = await self._acquire(ways, bid, timeout)
             if holding is not None:
                 keeper.keep(holding)
             elif timeout:
-                await acquiring.leave()
-        except BaseException:
-            keeper.abandon(acquiring.holding())
+                await ways.run(give_back(verbs, Kind.LOCK, self._name, bid.id))
+        except BaseException:  # it may stand in line, or hold a place
+            keeper.abandon(self._holding(bid, 0, self._house.clock.boot()))
             raise
         return holding
+
+    async def _acquire(self, ways: Ways, bid: LockRequest, timeout: float | None) -> Holding | None:
+        """Look for a place until there is one. While the store is away it is tried again for `retry_for` seconds."""
+        house, random = self._house, Random()  # noqa: S311 - jitter
+        # By a clock that goes on in any case: that of the app may stand still, in a test.
+        began, patience = time.monotonic(), RetryDeadline(house.retry_for)
+        while True:
+            asked_at, waited = house.clock.boot(), time.monotonic() - began
+            left = math.inf if timeout is None else timeout - waited
+            try:
+                look = await ways.run(take(house.backend.verbs, Kind.LOCK, self._name, bid, waits=left > 0))
+            except TRANSIENT_ERRORS as error:
+                if left <= 0:
+                    raise  # nobody knows whether it is free, or even ours
+                pause = patience.pause_after(error)
+            else:
+                patience.reset()
+                if look.token is not None:
+                    holding = self._holding(bid, look.token, asked_at)
+                    if not holding.lost:  # else the answer was too long under way to count
+                        return holding
+                pause = pause_after(look, waited, random)
+            if left <= 0:
+                return None
+            await ways.pause(min(pause, left))
+
+    def _holding(self, bid: LockRequest, token: int, asked_at: float) -> Holding:
+        return Holding(self._name, bid.id, token, ttl=self._ttl, asked_at=asked_at, clock=self._house.clock)
 
     async def give_back(self, ways: Ways, holding: Holding) -> bool:
         """Let others have it; tell whether it was held until now. What cannot be given back now is so later."""
@@ -235,8 +190,6 @@ def _owner(deputy: Deputy | None) -> str:
     return f"{socket.gethostname()} pid {os.getpid()}{whose and ' '}{whose}"
 
 
-# Locks and semaphores as code uses them: `with app.lock("nightly"):`, or `async with`.
-#
 # free ─► acquiring ─► held ─► released
 # └────► lost ─► told at the end of the block, or when asked
 #
@@ -248,11 +201,9 @@ class Flavour(Protocol):
 
     async def wait(self, ways: Ways, timeout: float | None) -> Holding | None:
         """Wait for a place and have it kept; None where none was to be had in time."""
-        ...
 
     async def give_back(self, ways: Ways, holding: Holding) -> bool:
         """Let others have it; tell whether it was held until now."""
-        ...
 
 
 class Lock:
@@ -489,8 +440,6 @@ class _Block:
     """The block of an `async with`: it is cancelled when its lock is lost."""
 
     def __init__(self) -> None:
-        import asyncio  # noqa: PLC0415 - a fifth of what it takes to import us, and here it is loaded already
-
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = asyncio.current_task()
         self._cancelled = False
@@ -507,15 +456,8 @@ class _Block:
 
     def left(self, error: BaseException | None) -> bool:
         """Tell whether the block ended because it was cancelled by us, and by nobody else."""
-        import asyncio  # noqa: PLC0415 - it is loaded already
-
         task, self._task = self._task, None
         if task is None or not self._cancelled:
             return False
         others = task.uncancel()
         return isinstance(error, asyncio.CancelledError) and not others
-
-
-# Locks and semaphores in the store: named leases with a fencing token, for jobs and for any other code.
-
-__all__ = ["Lock"]

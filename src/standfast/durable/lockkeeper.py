@@ -66,11 +66,6 @@ class Holding:
         return self._owner() is None
 
     @property
-    def span(self) -> timedelta:
-        """For how long it is asked for at a time."""
-        return timedelta(seconds=self.ttl)
-
-    @property
     def is_ours(self) -> bool:
         """Whether this process took it: a fork of it has no part in that."""
         return os.getpid() == self._pid
@@ -150,35 +145,21 @@ class Book(Protocol):
     @property
     def closed(self) -> bool:
         """Whether nothing more will be kept."""
-        ...
 
     def held(self) -> Sequence[Holding]:
         """Return what is held."""
-        ...
 
     def leaving(self) -> Sequence[Holding]:
         """Return what is still to be given back."""
-        ...
 
     def left(self, holding: Holding) -> None:
         """Note that a place was given back, or has ended by itself."""
-        ...
 
     def lost(self, holding: Holding) -> None:
         """Give up a place, and tell who holds it."""
-        ...
 
     def leave(self) -> bool:
         """Tell whether the rounds are over, as there is nothing to keep."""
-        ...
-
-
-def by_name(holdings: Sequence[Holding]) -> dict[str, list[Holding]]:
-    """Return holdings by the name of their lock."""
-    named: dict[str, list[Holding]] = {}
-    for each in holdings:
-        named.setdefault(each.name, []).append(each)
-    return named
 
 
 class Rounds:
@@ -264,7 +245,9 @@ class Rounds:
     async def _renew(self, holdings: Sequence[Holding]) -> None:
         asked_at = self._clock.boot()
         shortest = min(each.ttl for each in holdings)
-        held = {name: {each.id: each.span for each in own} for name, own in by_name(holdings).items()}
+        held: dict[str, dict[str, timedelta]] = {}
+        for each in holdings:
+            held.setdefault(each.name, {})[each.id] = timedelta(seconds=each.ttl)
         stays: Mapping[str, bool] = {}
         try:
             async with asyncio.timeout(shortest / 4):
@@ -309,27 +292,6 @@ class Rounds:
             await asyncio.sleep(self._random.uniform(0.1, 0.5))
 
 
-# The thread of a keeper.
-
-
-def go_rounds(keeper: "LockKeeper") -> None:
-    """Keep what is held, in this thread, until there has been nothing for a moment."""
-
-    async def go() -> None:
-        loop, backend = asyncio.get_running_loop(), keeper.backend
-        part = RENEW_AFTER if keeper.deputy is None else RENEW_LATE
-
-        async def run(verb: Verb[Any]) -> Any:
-            # When the main thread is over, others may hold locks for long, but nobody gets threads for async calls.
-            return await backend.arun(verb) if threading.main_thread().is_alive() else backend.run(verb)
-
-        rounds = Rounds(keeper, run, backend.verbs, keeper.clock, part)
-        keeper.attend(lambda: loop.call_soon_threadsafe(rounds.wake))
-        await rounds.go()
-
-    asyncio.run(go())
-
-
 # Keeps what a process holds: one thread renews all its places in locks, and says when one is lost.
 #
 # acquired ─► kept: renewed at each third of its `ttl` ─► released
@@ -345,19 +307,15 @@ class Deputy(Protocol):
     @property
     def pid(self) -> int:
         """The process that it keeps places for: not for a fork of it."""
-        ...
 
     def whose(self) -> str:
         """Say for whom the present code works."""
-        ...
 
     def keep(self, holding: Holding) -> Kept | None:
         """Begin to keep a place; return what tells until when it is kept, None where it cannot be."""
-        ...
 
     def let_go(self, holding: Holding) -> None:
         """Keep a place no longer."""
-        ...
 
 
 FindDeputy = Callable[[], Deputy | None]
@@ -368,14 +326,12 @@ class LockKeeper:
     """The places that one process has in the locks of one store."""
 
     def __init__(self, backend: Backend, clock: Clock, find_deputy: FindDeputy) -> None:
-        self.backend = backend
-        self.clock = clock
+        self._backend = backend
+        self._clock = clock
         self.closed = False
         self._find_deputy = find_deputy
         self._attendant = OnDemandThread("standfast-locks", self._live, self._failed)
         self._lock = self._attendant.lock
-        self.attend = self._attendant.attend
-        """Lets the thread be woken like this from now on."""
         self._holdings = dict[str, Holding]()
         self._leaving = dict[str, Holding]()
 
@@ -462,8 +418,20 @@ class LockKeeper:
             return may
 
     def _live(self) -> None:
+        """Keep what is held, in this thread, until there has been nothing for a moment."""
+        asyncio.run(self._go_rounds())
 
-        go_rounds(self)
+    async def _go_rounds(self) -> None:
+        loop, backend = asyncio.get_running_loop(), self._backend
+        part = RENEW_AFTER if self.deputy is None else RENEW_LATE
+
+        async def run(verb: Verb[Any]) -> Any:
+            # When the main thread is over, others may hold locks for long, but nobody gets threads for async calls.
+            return await backend.arun(verb) if threading.main_thread().is_alive() else backend.run(verb)
+
+        rounds = Rounds(self, run, backend.verbs, self._clock, part)
+        self._attendant.attend(lambda: loop.call_soon_threadsafe(rounds.wake))
+        await rounds.go()
 
     def _failed(self, _: Exception) -> None:
         """Give up all places: who holds one that nobody keeps has to know."""

@@ -22,23 +22,18 @@ class SessionConnection(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether it lives, as far as this machine has heard."""
-        ...
 
     def take(self, within: float) -> bool:
         """Wait for the lock, for so many seconds at most and perhaps less; tell whether it is ours."""
-        ...
 
     async def atake(self, within: float) -> bool:
         """Do as `take` does, without blocking the event loop."""
-        ...
 
     def leave(self) -> None:
         """Let others have the lock, and hang up."""
-        ...
 
     async def aleave(self) -> None:
         """Do as `leave` does, without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -47,11 +42,9 @@ class HasSessions(Protocol):
 
     def session_line(self, name: str) -> SessionConnection:
         """Return a connection of its own for a lock, not open yet. Raises ConfigurationError behind a pooler."""
-        ...
 
     def session_holders(self, names: Sequence[str]) -> Verb[Mapping[str, str]]:
         """Return which locks are held by a session, by name, and in words who has them."""
-        ...
 
 
 def held_by_sessions(backend: Backend, names: Sequence[str]) -> Mapping[str, str]:
