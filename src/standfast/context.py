@@ -8,25 +8,22 @@ import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from datetime import datetime
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote
 
-from standfast.durable.cursor import Cursor, OnVersionWord
 from standfast.durable.durable_context import DurableAttempt, DurableContext, JobFiles
 from standfast.durable.files import FileStore, SavedFile, Source
-from standfast.durable.memo_cache import MemoReader
-from standfast.durable.resume import Checkpoints, Resume
-from standfast.durable.runtime import Notebook, Waiting, current_attempt, current_step
+from standfast.durable.runtime import Notebook, current_attempt, current_step
 from standfast.errors import ArgumentsError, ConfigurationError, LostClaimError
 from standfast.model.codec import Injected
 from standfast.model.concurrency import refuse_in_event_loop
 from standfast.model.job import Claim, Progress, planned_of, schedule_of
 from standfast.model.outcomes import Interrupted, Suspended
-from standfast.model.suggestions import options_of, with_migration_hints
+from standfast.model.suggestions import with_migration_hints
 from standfast.model.validation import MAX_DELAY, Seconds, as_seconds, is_finite
 
 # How long a piece of work may go on: what it can ask about that, and sleeps that end when it should end.
@@ -353,52 +350,11 @@ class Context(Life, DurableContext):
 
     @cached_property
     def _filing(self) -> JobFiles:
-        return JobFiles(self._recall, self._control.shelf, self._claim.ref)
-
-    @property
-    def cursor(self) -> Cursor:
-        """A value of your own that later attempts of the job find again: `load` it, `save` it."""
-        return self._checkpoints.cursor
-
-    @options_of("ctx.resume")
-    def resume(
-        self,
-        items: Iterable[T] | AsyncIterable[T],
-        *,
-        key: Callable[[T], Any] | None = None,
-        every: int = 100,
-        seconds: timedelta | float = 5.0,
-        version: int = 1,
-        name: str = "items",
-        on_version: OnVersionWord = "raise",
-    ) -> Resume[T]:
-        """Loop over items, and in a later attempt go on after the last one that was done: `for`, or `async for`.
-
-        An item is done when the loop asks for the next; one in which it is left, by an exception or `break`, is
-        not. How far it is is saved every so many items or seconds, without waiting for it: after a crash at most
-        `every` items are done again. When the job is cancelled, times out or its worker stops, the loop ends
-        between two items, and none is done twice.
-
-        The place is found by counting, so the items must be the same in the same order; with `key`, it is after the
-        item whose key was saved. Give another `version` when the items come to mean something else: a place that
-        was saved under another one raises CursorError, or with `on_version="restart"` the loop begins anew. A
-        handler with several such loops gives each a `name`.
-        """
-        return self._checkpoints.resume(
-            items, key=key, every=every, seconds=seconds, version=version, name=name, on_version=on_version
-        )
+        return JobFiles(self._waiting, self._durable.memos, self._control.shelf, self._claim.ref)
 
     @property
     def _durable(self) -> DurableAttempt:
         return self._control.durable
-
-    @cached_property
-    def _checkpoints(self) -> Checkpoints:
-        return Checkpoints(self._recall, lambda: self._control.durable.loops)
-
-    @cached_property
-    def _recall(self) -> MemoReader:
-        return MemoReader(Waiting(self, lambda: self._control.notebook))
 
     def transaction(self, connection: Any) -> Transaction:
         """Write rows of your own and complete the job in one transaction, on a connection to the store's database.

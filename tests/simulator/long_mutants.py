@@ -70,7 +70,7 @@ def unawaited_step() -> AbstractContextManager[None]:
     """A handler goes on after a step before the store has its result."""
 
     async def broken(self: MemoCache, _way: StepRunner, *memos: Memo) -> None:
-        self._find_notebook().write(*memos)
+        self._port.notebook.write(*memos)
         self.note(*memos)
 
     return replaced(MemoCache, "write", broken)

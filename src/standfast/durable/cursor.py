@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
-from standfast.durable.memo_cache import MemoReader
+from standfast.durable.memo_cache import MemoCache
+from standfast.durable.runtime import Waiting
 from standfast.errors import ArgumentsError, CursorError, PayloadError, ResultEncodingError
 from standfast.model.codec import decode_result, encode_value
 from standfast.model.concurrency import refuse_in_event_loop
@@ -118,9 +119,9 @@ _PLAIN = (str, int, float, bool, list, dict, type(None))
 class Cursor:
     """One value of the job, which outlives the attempt. Every member may be used from any thread."""
 
-    def __init__(self, recall: MemoReader) -> None:
-        self._waiting = recall.waiting
-        self._recall = recall
+    def __init__(self, waiting: Waiting, memos: MemoCache) -> None:
+        self._waiting = waiting
+        self._memos = memos
         self._version = 1
         self._saved: Position | None = None
         self._answer: Future[None] | None = None
@@ -156,9 +157,9 @@ class Cursor:
         A cursor that was saved under another version raises CursorError, or is left aside with
         `on_version="restart"`. What is saved after this has its `version`.
         """
-        if self._saved is None and not self._recall.is_done:
+        if self._saved is None and not self._memos.is_read:
             refuse_in_event_loop("ctx.cursor.load()", "await ctx.cursor.aload()", CursorError)
-        known = self._saved or self._stored(self._recall.get())
+        known = self._saved or self._stored(self._memos.get(self._waiting))
         return self._value(known, default, type, version, on_version)
 
     @overload
@@ -185,7 +186,7 @@ class Cursor:
         on_version: OnVersionWord = "raise",
     ) -> Any:
         """Return what was saved last, as `load` does, without blocking the event loop."""
-        known = self._saved or self._stored(await self._recall.aget())
+        known = self._saved or self._stored(await self._memos.aget(self._waiting))
         return self._value(known, default, type, version, on_version)
 
     def save(self, value: Any) -> None:
@@ -200,7 +201,7 @@ class Cursor:
         if self._answer is not None and self._answer.done():
             self._answer.result()
         self._saved = position
-        self._answer = self._waiting.notebook.write(Memo(CURSOR, body), hurry=False)
+        self._answer = self._waiting.port.notebook.write(Memo(CURSOR, body), hurry=False)
 
     def flush(self) -> None:
         """Wait until the store has what was saved last. Raises LostClaimError where the job is another's by now."""
@@ -216,7 +217,7 @@ class Cursor:
     def _hurried(self) -> "Future[None] | None":
         """Have what was saved go now; return what tells of it."""
         if self._saved is not None and self._answer is not None and not self._answer.done():
-            self._answer = self._waiting.notebook.write(Memo(CURSOR, to_bytes(self._saved)))
+            self._answer = self._waiting.port.notebook.write(Memo(CURSOR, to_bytes(self._saved)))
         return self._answer
 
     def _stored(self, memos: Mapping[str, bytes]) -> Position | None:

@@ -5,18 +5,20 @@ import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from functools import cached_property
 from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from standfast.durable.cursor import Cursor, OnVersionWord
 from standfast.durable.files import FileStore, SavedFile, Source, StoredFile, check_name, file_memo, files_among
-from standfast.durable.memo_cache import MemoCache, MemoReader
-from standfast.durable.resume import LoopStack
-from standfast.durable.runtime import AsyncRunner, AttemptHost, BlockingRunner, Port, Waiting, current_step
-from standfast.durable.steps import End, RunGuard, StepOptions, StepPlan, Steps, plan_step
+from standfast.durable.memo_cache import MemoCache
+from standfast.durable.resume import LoopStack, Resume, plan_resume
+from standfast.durable.runtime import AsyncRunner, BlockingRunner, Port, StepRunner, Waiting, current_step
+from standfast.durable.steps import End, RunGuard, StepOptions, Steps, plan_step
 from standfast.durable.waits import Waits
 from standfast.errors import ArgumentsError, StepError
 from standfast.model.backoff import Retries
@@ -26,6 +28,8 @@ from standfast.model.memos import MEMOS_LIMIT, Memo
 from standfast.model.suggestions import options_of, written_as
 
 T = TypeVar("T")
+
+Work = Coroutine[Any, Any, T]
 
 _OURS = str(Path(__file__).resolve().parents[1])
 
@@ -60,54 +64,29 @@ def _users_line() -> str:
     return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
-# What of an attempt outlives it: its steps and its waits, for sync and async handlers.
-
-Time = datetime | timedelta | float
-
-
 class DurableAttempt:
-    """The steps and waits of one attempt."""
+    """What of one attempt outlives it: its steps, its waits, its cursor, and the loops that it resumes."""
 
     def __init__(self, port: Port) -> None:
-        self._port = port
-        pages = MemoCache(lambda: port.notebook)
-        self._gate = RunGuard()
+        self.port = port
+        self.memos = MemoCache(port)
         self.loops = LoopStack()
         """In which loops of `ctx.resume` the handler is."""
-        self._steps = Steps(port, pages, self._gate, self.loops)
-        self._waits = Waits(port, pages, self._gate, self.loops)
+        self._gate = RunGuard()
+        self.steps = Steps(port, self.memos, self._gate, self.loops)
+        self.waits = Waits(port, self.memos, self._gate, self.loops)
         self._awaited = UnawaitedCalls()
 
-    def step(self, host: AttemptHost, plan: StepPlan) -> Any:
-        """Run a step, or return what it came to before."""
-        way = self._blocking(host, f"ctx.step({plan.name!r}, …)", "astep")
-        return run_without_loop(self._steps.step(way, plan))
+    def block(self, waiting: Waiting, call: str, instead: str, work: Callable[[StepRunner], Work[T]]) -> T:
+        """Do this in the thread of a sync handler. `call` is what the handler wrote, and `instead` its async form."""
+        _not_in_a_step(call)
+        refuse_in_event_loop(call, f"await ctx.{instead}(…)", StepError)
+        return run_without_loop(work(BlockingRunner(waiting)))
 
-    def astep(self, host: AttemptHost, plan: StepPlan) -> Coroutine[Any, Any, Any]:
-        """Run a step, or return what it came to before."""
-        call = f"ctx.astep({plan.name!r}, …)"
-        return self._awaited.add(call, self._steps.step(self._awaiting(host, call), plan))
-
-    def sleep_until(self, host: AttemptHost, until: Time) -> None:
-        """Go on at a time."""
-        run_without_loop(self._waits.sleep_until(self._blocking(host, "ctx.sleep_until(…)", "asleep_until"), until))
-
-    def asleep_until(self, host: AttemptHost, until: Time) -> Coroutine[Any, Any, None]:
-        """Go on at a time."""
-        call = "ctx.asleep_until(…)"
-        return self._awaited.add(call, self._waits.sleep_until(self._awaiting(host, call), until))
-
-    def wait_for(self, host: AttemptHost, name: str, timeout: timedelta | float | None) -> Any:
-        """Go on when a signal has come."""
-        way = self._blocking(host, f"ctx.wait_for({name!r})", "await_for")
-        return run_without_loop(self._waits.wait_for(way, name, timeout))
-
-    def await_for(
-        self, host: AttemptHost, name: str, timeout: timedelta | float | None
-    ) -> Coroutine[Any, Any, Any]:
-        """Go on when a signal has come."""
-        call = f"ctx.await_for({name!r})"
-        return self._awaited.add(call, self._waits.wait_for(self._awaiting(host, call), name, timeout))
+    def begin(self, waiting: Waiting, call: str, work: Callable[[StepRunner], Work[T]]) -> Work[T]:
+        """Return what an async handler is to await."""
+        _not_in_a_step(call)
+        return self._awaited.add(call, work(AsyncRunner(waiting)))
 
     def forgotten(self) -> StepError | None:
         """Return the error of a call of the handler that it should have awaited."""
@@ -116,7 +95,7 @@ class DurableAttempt:
     @property
     def left_over(self) -> list[str]:
         """The steps that were done before and that this run did not ask for."""
-        return self._steps.left_over
+        return self.steps.left_over
 
     @property
     def busy(self) -> bool:
@@ -127,18 +106,6 @@ class DurableAttempt:
     def over(self) -> End | None:
         """Why this run of the handler cannot complete the job, if that is so."""
         return self._gate.over
-
-    def _blocking(self, host: AttemptHost, call: str, instead: str) -> BlockingRunner:
-        _not_in_a_step(call)
-        refuse_in_event_loop(call, f"await ctx.{instead}(…)", StepError)
-        return BlockingRunner(self._waiting(host))
-
-    def _awaiting(self, host: AttemptHost, call: str) -> AsyncRunner:
-        _not_in_a_step(call)
-        return AsyncRunner(self._waiting(host))
-
-    def _waiting(self, host: AttemptHost) -> Waiting:
-        return Waiting(host, lambda: self._port.notebook)
 
 
 def _not_in_a_step(call: str) -> None:
@@ -158,9 +125,9 @@ def _not_in_a_step(call: str) -> None:
 class JobFiles:
     """The files of one attempt. Every member may be used from any thread."""
 
-    def __init__(self, recall: MemoReader, shelf: FileStore, ref: ClaimRef) -> None:
-        self._waiting = recall.waiting
-        self._recall = recall
+    def __init__(self, waiting: Waiting, memos: MemoCache, shelf: FileStore, ref: ClaimRef) -> None:
+        self._waiting = waiting
+        self._memos = memos
         self._shelf = shelf
         self._ref = ref
         self._writing = threading.Lock()
@@ -183,13 +150,13 @@ class JobFiles:
 
     def all(self) -> Mapping[str, SavedFile]:
         """Return the files of the job, those of earlier attempts included."""
-        if not self._recall.is_done:
+        if not self._memos.is_read:
             refuse_in_event_loop("ctx.files", "await ctx.afiles()", ArgumentsError)
-        return self._known(self._recall.get())
+        return self._known(self._memos.get(self._waiting))
 
     async def aall(self) -> Mapping[str, SavedFile]:
         """Return the files of the job without blocking the event loop."""
-        return self._known(await self._recall.aget())
+        return self._known(await self._memos.aget(self._waiting))
 
     def _put(self, name: str, source: Source) -> StoredFile:
         if check_name(name) not in self._saved and len(self._saved) >= MEMOS_LIMIT:
@@ -202,7 +169,7 @@ class JobFiles:
         """Have the store told of a file; return which one of this attempt it takes the place of."""
         with self._writing:  # two threads may save one name: the last one to come here counts
             before = self._saved.get(kept.name)
-            answer = self._waiting.notebook.write(file_memo(kept))
+            answer = self._waiting.port.notebook.write(file_memo(kept))
             self._saved[kept.name] = kept
         return before, answer
 
@@ -217,14 +184,12 @@ class JobFiles:
         return {name: self._shelf.find(kept[name]) for name in sorted(kept)}
 
 
-# What a handler says through its context about steps and waits.
-
 R = TypeVar("R")
 
 
 @written_as("ctx")
 class DurableContext(ABC):
-    """A context whose handler may be done in steps, and wait."""
+    """A context whose handler may be done in steps, wait, and go on where an earlier attempt was."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -243,6 +208,49 @@ class DurableContext(ABC):
     @abstractmethod
     def raise_if_cancelled(self) -> None:
         """End the attempt here if it is to end."""
+
+    @cached_property
+    def _waiting(self) -> Waiting:
+        return Waiting(self, self._durable.port)
+
+    @cached_property
+    def _cursor(self) -> Cursor:
+        return Cursor(self._waiting, self._durable.memos)
+
+    @property
+    def cursor(self) -> Cursor:
+        """A value of your own that later attempts of the job find again: `load` it, `save` it."""
+        return self._cursor
+
+    @options_of("ctx.resume")
+    def resume(
+        self,
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        key: Callable[[T], Any] | None = None,
+        every: int = 100,
+        seconds: timedelta | float = 5.0,
+        version: int = 1,
+        name: str = "items",
+        on_version: OnVersionWord = "raise",
+    ) -> Resume[T]:
+        """Loop over items, and in a later attempt go on after the last one that was done: `for`, or `async for`.
+
+        An item is done when the loop asks for the next; one in which it is left, by an exception or `break`, is
+        not. How far it is is saved every so many items or seconds, without waiting for it: after a crash at most
+        `every` items are done again. When the job is cancelled, times out or its worker stops, the loop ends
+        between two items, and none is done twice.
+
+        The place is found by counting, so the items must be the same in the same order; with `key`, it is after the
+        item whose key was saved. Give another `version` when the items come to mean something else: a place that
+        was saved under another one raises CursorError, or with `on_version="restart"` the loop begins anew. A
+        handler with several such loops gives each a `name`.
+        """
+        plan = plan_resume(
+            items, key, every=every, seconds=seconds, version=version, name=name, on_version=on_version
+        )
+        self._durable.loops.add(name)
+        return Resume(items, plan, self._waiting, self._durable.memos, self._durable.loops)
 
     def step(
         self,
@@ -273,7 +281,8 @@ class DurableContext(ABC):
         """
         options = StepOptions(retry, timeout, version, tx)
         plan = plan_step(name, fn, args, kwargs, options, log=self.log, blocking=True)
-        result: R = self._durable.step(self, plan)
+        steps, call = self._durable.steps, f"ctx.step({name!r}, …)"
+        result: R = self._durable.block(self._waiting, call, "astep", lambda way: steps.step(way, plan))
         return result
 
     @overload
@@ -322,7 +331,8 @@ class DurableContext(ABC):
         """
         options = StepOptions(retry, timeout, version, tx)
         plan = plan_step(name, fn, args, kwargs, options, log=self.log, blocking=False)
-        return self._durable.astep(self, plan)
+        steps, call = self._durable.steps, f"ctx.astep({name!r}, …)"
+        return self._durable.begin(self._waiting, call, lambda way: steps.step(way, plan))
 
     def sleep_until(self, until: datetime | timedelta | float, /) -> None:
         """Go on at a time, or so many seconds from now: the handler ends here, and runs again from its top then.
@@ -330,11 +340,13 @@ class DurableContext(ABC):
         Meanwhile the job has no slot and nothing is charged. The time is fixed by the first run that comes here.
         What is done twice by that belongs into steps, which answer from the store.
         """
-        self._durable.sleep_until(self, until)
+        waits, call = self._durable.waits, "ctx.sleep_until(…)"
+        self._durable.block(self._waiting, call, "asleep_until", lambda way: waits.sleep_until(way, until))
 
     def asleep_until(self, until: datetime | timedelta | float, /) -> Coroutine[Any, Any, None]:
         """Go on at a time, as `sleep_until` does, from async code."""
-        return self._durable.asleep_until(self, until)
+        waits = self._durable.waits
+        return self._durable.begin(self._waiting, "ctx.asleep_until(…)", lambda way: waits.sleep_until(way, until))
 
     @options_of("ctx.wait_for")
     def wait_for(self, name: str, /, timeout: timedelta | float | None = None) -> Any:
@@ -344,9 +356,11 @@ class DurableContext(ABC):
         comes. Signals of one name are taken in the order in which they were sent, each by one wait. Raises
         WaitTimeoutError when none has come within `timeout`, counted from the first run that came here.
         """
-        return self._durable.wait_for(self, name, timeout)
+        waits, call = self._durable.waits, f"ctx.wait_for({name!r})"
+        return self._durable.block(self._waiting, call, "await_for", lambda way: waits.wait_for(way, name, timeout))
 
     @options_of("ctx.await_for")
     def await_for(self, name: str, /, timeout: timedelta | float | None = None) -> Coroutine[Any, Any, Any]:
         """Wait for a signal, as `wait_for` does, from async code."""
-        return self._durable.await_for(self, name, timeout)
+        waits, call = self._durable.waits, f"ctx.await_for({name!r})"
+        return self._durable.begin(self._waiting, call, lambda way: waits.wait_for(way, name, timeout))

@@ -1,7 +1,7 @@
 """The memos of the job as one attempt knows them: read at their first use, and kept up with what it writes."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from enum import StrEnum
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.durable.runtime import AsyncRunner, BlockingRunner, Notebook, StepRunner, Waiting
+from standfast.durable.runtime import AsyncRunner, BlockingRunner, Port, StepRunner, Waiting
 from standfast.errors import PayloadError, ResultEncodingError, StepError
 from standfast.model.codec import encode_result
 from standfast.model.concurrency import run_without_loop
@@ -19,22 +19,22 @@ from standfast.model.memos import MEMO_LIMIT, MEMOS_LIMIT, Memo, is_signal
 class MemoCache:
     """What is known of the memos. Every member may be used from any thread."""
 
-    def __init__(self, find_notebook: Callable[[], Notebook]) -> None:
-        self._find_notebook = find_notebook
+    def __init__(self, port: Port) -> None:
+        self._port = port
         self._lock = threading.Lock()
         self._reading: Future[Mapping[str, bytes]] | None = None
         self._own: dict[str, bytes] = {}
 
     @property
     def is_read(self) -> bool:
-        """Whether they can be had without waiting."""
+        """Whether they can be had without waiting; after a read that failed they are asked for again."""
         reading = self._reading
         return reading is not None and reading.done() and reading.exception() is None
 
     async def known(self, way: StepRunner) -> Mapping[str, bytes]:
         """Return the memos as they were at the first use, with what was written since."""
         with self._lock:
-            reading = self._reading = self._reading or self._find_notebook().read()
+            reading = self._reading = self._reading or self._port.notebook.read()
         try:
             memos = await way.answer(reading)
         except Exception:
@@ -42,20 +42,28 @@ class MemoCache:
             raise
         return {**memos, **self._own}
 
+    def get(self, waiting: Waiting) -> Mapping[str, bytes]:
+        """Return what is `known`; blocks this thread."""
+        return run_without_loop(self.known(BlockingRunner(waiting)))
+
+    async def aget(self, waiting: Waiting) -> Mapping[str, bytes]:
+        """Return what is `known`."""
+        return await self.known(AsyncRunner(waiting))
+
     async def fresh(self, way: StepRunner) -> Mapping[str, bytes]:
         """Return the memos as they are now."""
         with self._lock:
-            self._reading = self._find_notebook().read()
+            self._reading = self._port.notebook.read()
         return await self.known(way)
 
     async def write(self, way: StepRunner, *memos: Memo) -> None:
         """Write memos; when this returns, the store has them."""
         try:
             self.note(*memos)  # first: a write that has begun reaches the store, even if its caller no longer waits
-            answer = self._find_notebook().write(*memos)
+            answer = self._port.notebook.write(*memos)
         except BaseException:  # it is not known how far this came, and writing twice does no harm
             self.note(*memos)
-            self._find_notebook().write(*memos)
+            self._port.notebook.write(*memos)
             raise
         await way.answer(answer)
 
@@ -85,30 +93,6 @@ def check_size(what: str, body: bytes) -> None:
             f"{what} takes {len(body):,} bytes and at most {MEMO_LIMIT:,} are stored; keep it elsewhere, and return"
             " a reference to it"
         )
-
-
-# The memos of the job as one attempt found them, for its checkpoints and files.
-
-
-class MemoReader:
-    """Reads the memos when the attempt first asks for them, and then knows them."""
-
-    def __init__(self, waiting: Waiting) -> None:
-        self.waiting = waiting
-        self._pages = MemoCache(lambda: waiting.notebook)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the memos can be had without waiting; after a read that failed they are asked for again."""
-        return self._pages.is_read
-
-    def get(self) -> Mapping[str, bytes]:
-        """Return the memos; blocks this thread."""
-        return run_without_loop(self._pages.known(BlockingRunner(self.waiting)))
-
-    async def aget(self) -> Mapping[str, bytes]:
-        """Return the memos."""
-        return await self._pages.known(AsyncRunner(self.waiting))
 
 
 # The bodies of the memos of steps and waits, as JSON.

@@ -19,7 +19,6 @@ import msgspec
 
 from standfast.durable.cursor import (
     By,
-    Cursor,
     OnVersion,
     OnVersionWord,
     Position,
@@ -31,8 +30,8 @@ from standfast.durable.cursor import (
     other_version,
     to_bytes,
 )
-from standfast.durable.memo_cache import MemoReader
-from standfast.durable.runtime import Notebook
+from standfast.durable.memo_cache import MemoCache
+from standfast.durable.runtime import Notebook, Waiting
 from standfast.errors import ArgumentsError, CursorError
 from standfast.model.concurrency import refuse_in_event_loop
 from standfast.model.memos import MEMOS_LIMIT, Memo
@@ -103,10 +102,25 @@ class ResumeProgress:
 
 
 class LoopStack:
-    """The loops that a handler is in, the outer ones first."""
+    """The loops that a handler is in, the outer ones first, and the names of all that it has begun."""
 
     def __init__(self) -> None:
         self._open: dict[str, ResumeProgress] = {}
+        self._names: set[str] = set()
+
+    def add(self, name: str) -> None:
+        """Begin another loop of the handler. Refuses a name that it has used, and more than a job has room for."""
+        if name in self._names:
+            raise CursorError(
+                f"this handler resumes two loops as {name!r}, and one would go on where the other was: give each a"
+                ' name, as in ctx.resume(items, name="orders")'
+            )
+        if len(self._names) >= MEMOS_LIMIT:
+            raise CursorError(
+                f"this handler resumes more than {MEMOS_LIMIT:,} loops, and each has a cursor of its own in the"
+                " store: make one loop of them, or enqueue a job for each part"
+            )
+        self._names.add(name)
 
     @property
     def place(self) -> str:
@@ -157,16 +171,45 @@ class ResumeOptions(msgspec.Struct, frozen=True):
         return By.INDEX if self.key is None else By.KEY
 
 
+def plan_resume(
+    items: Any,
+    key: Any,
+    *,
+    every: int,
+    seconds: timedelta | float,
+    version: int,
+    name: str,
+    on_version: OnVersionWord,
+) -> ResumeOptions:
+    """Return what was asked for of one `ctx.resume`, checked."""
+    if not isinstance(items, Iterable | AsyncIterable):
+        raise ArgumentsError(f"ctx.resume needs items to loop over, not {type(items).__name__}")
+    if key is not None and not callable(key):
+        raise ArgumentsError(f"key must be a function that gives the key of an item, not {key!r}")
+    if not is_int(every) or every < 1:
+        raise ArgumentsError(f"every must be a whole number of items, 1 or more, not {every!r}")
+    check_version(version)
+    memo, span = memo_of(name), as_seconds(seconds)
+    if not is_number(span) or not span > 0:
+        raise ArgumentsError(f"seconds must be a span greater than 0, not {seconds!r}")
+    return ResumeOptions(name, memo, key, every, float(span), version, check_on_version(on_version))
+
+
 class Resume(Generic[T]):
     """The items that are still to be done: `for` it, or `async for`, once."""
 
     def __init__(
-        self, items: Iterable[T] | AsyncIterable[T], plan: ResumeOptions, recall: MemoReader, loops: LoopStack
+        self,
+        items: Iterable[T] | AsyncIterable[T],
+        plan: ResumeOptions,
+        waiting: Waiting,
+        memos: MemoCache,
+        loops: LoopStack,
     ) -> None:
         self._items = items
         self._plan = plan
-        self._waiting = recall.waiting
-        self._recall = recall
+        self._waiting = waiting
+        self._memos = memos
         self._loops = loops
         self._begun = False
 
@@ -188,7 +231,7 @@ class Resume(Generic[T]):
         self._begun = True
 
     def _iterate(self, items: Iterator[T]) -> Iterator[T]:
-        place = self._place(self._recall.get())
+        place = self._place(self._memos.get(self._waiting))
         host = self._waiting.host
         host.raise_if_cancelled()
         while not place.found:
@@ -207,7 +250,7 @@ class Resume(Generic[T]):
         at.post()
 
     async def _aiterate(self, items: AsyncIterator[T]) -> AsyncIterator[T]:
-        place = self._place(await self._recall.aget())
+        place = self._place(await self._memos.aget(self._waiting))
         host = self._waiting.host
         host.raise_if_cancelled()
         while not place.found:
@@ -264,7 +307,7 @@ class Resume(Generic[T]):
 
     def _progressing(self, start: Position) -> ResumeProgress:
         plan = self._plan
-        return ResumeProgress(plan.memo, self._waiting.notebook, start, every=plan.every, seconds=plan.seconds)
+        return ResumeProgress(plan.memo, self._waiting.port.notebook, start, every=plan.every, seconds=plan.seconds)
 
 
 class _Place:
@@ -294,59 +337,3 @@ class _Place:
 async def _awaited(items: Iterable[T]) -> AsyncIterator[T]:
     for item in items:
         yield item
-
-
-# The checkpoints of one attempt: its cursor, and the loops that it resumes.
-
-
-class Checkpoints:
-    """What an attempt saves of how far it got. Nothing is read or written before it is used."""
-
-    def __init__(self, recall: MemoReader, loops: Callable[[], LoopStack]) -> None:
-        self._recall = recall
-        self._loops = loops
-        self._names: set[str] = set()
-        self.cursor = Cursor(recall)
-        """The value that the handler itself loads and saves."""
-
-    def resume(
-        self,
-        items: Iterable[T] | AsyncIterable[T],
-        *,
-        key: Callable[[T], Any] | None,
-        every: int,
-        seconds: timedelta | float,
-        version: int,
-        name: str,
-        on_version: OnVersionWord,
-    ) -> Resume[T]:
-        """Return the items that are still to be done."""
-        if not isinstance(items, Iterable | AsyncIterable):
-            raise ArgumentsError(f"ctx.resume needs items to loop over, not {type(items).__name__}")
-        if key is not None and not callable(key):
-            raise ArgumentsError(f"key must be a function that gives the key of an item, not {key!r}")
-        if not is_int(every) or every < 1:
-            raise ArgumentsError(f"every must be a whole number of items, 1 or more, not {every!r}")
-        check_version(version)
-        plan = ResumeOptions(
-            name, memo_of(name), key, every, _seconds(seconds), version, check_on_version(on_version)
-        )
-        if name in self._names:
-            raise CursorError(
-                f"this handler resumes two loops as {name!r}, and one would go on where the other was: give each a"
-                ' name, as in ctx.resume(items, name="orders")'
-            )
-        if len(self._names) >= MEMOS_LIMIT:
-            raise CursorError(
-                f"this handler resumes more than {MEMOS_LIMIT:,} loops, and each has a cursor of its own in the"
-                " store: make one loop of them, or enqueue a job for each part"
-            )
-        self._names.add(name)
-        return Resume(items, plan, self._recall, self._loops())
-
-
-def _seconds(span: timedelta | float) -> float:
-    seconds = as_seconds(span)
-    if not is_number(seconds) or not seconds > 0:
-        raise ArgumentsError(f"seconds must be a span greater than 0, not {span!r}")
-    return float(seconds)

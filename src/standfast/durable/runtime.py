@@ -63,7 +63,6 @@ class Notebook(Protocol):
 
     def read(self) -> "Future[Mapping[str, bytes]]":
         """Return the memos by name as the store has them now."""
-        ...
 
     def write(self, *memos: Memo, hurry: bool = True) -> "Future[None]":
         """Write memos down soon, together with what others write; never blocks.
@@ -72,11 +71,9 @@ class Notebook(Protocol):
         once the store has it. It raises LostClaimError where the job is another's by now. Without `hurry` it may
         wait for a moment, so that many writings become one.
         """
-        ...
 
     def at_end(self, last_words: LastWords) -> None:
         """Ask this, too, when the attempt ends, however that comes: what it tells is written before the ending."""
-        ...
 
 
 class OwnNotebook(Notebook, Protocol):
@@ -84,15 +81,12 @@ class OwnNotebook(Notebook, Protocol):
 
     def take_last_words(self) -> None:
         """Write what is left, by those who have asked to be asked."""
-        ...
 
     def unwritten(self) -> Save | None:
         """Return all that the store is not known to have, to be written with the end of the claim."""
-        ...
 
     def written(self) -> None:
         """Take note that the store has it all."""
-        ...
 
 
 def pending() -> "Future[None]":
@@ -119,24 +113,17 @@ class AttemptHost(Protocol):
     @property
     def log(self) -> "logging.LoggerAdapter[Any]":
         """Where to say from where the attempt goes on."""
-        ...
 
     def raise_if_cancelled(self) -> None:
         """End the attempt here if it is to end."""
-        ...
 
 
 class Waiting:
     """Waits for answers of the notebook on behalf of one attempt."""
 
-    def __init__(self, host: AttemptHost, notebook: Callable[[], Notebook]) -> None:
+    def __init__(self, host: AttemptHost, port: "Port") -> None:
         self.host = host
-        self._notebook = notebook
-
-    @property
-    def notebook(self) -> Notebook:
-        """The notebook of the attempt."""
-        return self._notebook()
+        self.port = port
 
     def answer(self, future: "Future[T]") -> T:
         """Block this thread until there is an answer."""
@@ -186,34 +173,6 @@ Call = Callable[[], Any]
 """What a step does."""
 
 
-class Either(AbstractContextManager[Any], AbstractAsyncContextManager[Any], Protocol):
-    """A transaction, for `with` or `async with`."""
-
-
-class StepRunner(Protocol):
-    """One call of the handler, as it is carried out."""
-
-    async def answer(self, future: "Future[T]") -> T:
-        """Wait for what the notebook answers."""
-        ...
-
-    async def nap(self, seconds: float) -> None:
-        """Do nothing for a moment."""
-        ...
-
-    async def run(self, here: RunningStep, call: Call) -> Any:
-        """Run what a step does, in it, and see to its timeout."""
-        ...
-
-    def within(self, transaction: Either) -> AbstractAsyncContextManager[None]:
-        """Begin a transaction and end it."""
-        ...
-
-    def settle(self) -> None:
-        """Raise the cancellation that could not take effect before."""
-        ...
-
-
 class BlockingRunner:
     """Never lets go of the thread, so that a coroutine that goes this way is done in one go."""
 
@@ -233,7 +192,7 @@ class BlockingRunner:
         return _inside(here, call)
 
     @asynccontextmanager
-    async def within(self, transaction: Either) -> AsyncIterator[None]:
+    async def within(self, transaction: "Saving") -> AsyncIterator[None]:
         """Begin a transaction and end it."""
         with transaction:
             yield
@@ -265,7 +224,7 @@ class AsyncRunner:
         return await _awaited(here, lambda: value) if inspect.isawaitable(value) else value
 
     @asynccontextmanager
-    async def within(self, transaction: Either) -> AsyncIterator[None]:
+    async def within(self, transaction: "Saving") -> AsyncIterator[None]:
         """Begin a transaction and end it."""
         async with transaction:
             yield
@@ -298,6 +257,10 @@ class AsyncRunner:
             self.settle()
             raise failure
         return value
+
+
+StepRunner = BlockingRunner | AsyncRunner
+"""One call of the handler, as it is carried out."""
 
 
 async def _awaited(here: RunningStep, call: Call) -> Any:
@@ -334,7 +297,7 @@ def _timed_out(here: RunningStep) -> TimeoutError:
 # What steps and waits need of the attempt that they belong to, in whatever process it runs.
 
 
-class Saving(Either, Protocol):
+class Saving(AbstractContextManager[Any], AbstractAsyncContextManager[Any], Protocol):
     """A transaction of the handler's own that writes a memo with its rows: the end of the block commits both."""
 
     memo: Memo
@@ -347,42 +310,33 @@ class Port(Protocol):
     @property
     def claim(self) -> Claim:
         """The claim of the attempt."""
-        ...
 
     @property
     def cancelled(self) -> bool:
         """True once the handler should end."""
-        ...
 
     @property
     def notebook(self) -> Notebook:
         """The memos of the job."""
-        ...
 
     @property
     def takes_pauses(self) -> bool:
         """Whether the waits between two tries of a step are kept; a test's clock stands still."""
-        ...
 
     @property
     def random(self) -> Random:
         """The source of jitter."""
-        ...
 
     @property
     def trace(self) -> AttemptTrace | None:
         """The span of the attempt, if it is traced."""
-        ...
 
     @property
     def scrub(self) -> Scrub:
         """What keeps the secrets of the job out of texts."""
-        ...
 
     def now(self) -> datetime:
         """Return the store's time."""
-        ...
 
     def saving(self, connection: Any) -> Saving:
         """Return a transaction on a connection of the handler's own, not yet begun."""
-        ...
