@@ -11,7 +11,7 @@ from standfast import Every, Standfast
 from standfast.admin.audit_trail import MOST_ENTRIES, NEWEST, Chunk, Entry
 from standfast.durable.lockstate import LockRequest, take
 from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
-from standfast.model.records import Change, Kind
+from standfast.model.records import Change, Kind, writing
 from standfast.observe.catalogue import Bound, Catalogue, Parameter, QueueEntry, TaskEntry, publish
 from standfast.observe.figures.counts import Row
 from standfast.observe.figures.rollup import (
@@ -23,7 +23,6 @@ from standfast.observe.figures.rollup import (
     QueueGauge,
     Rollup,
     to_time,
-    writing,
 )
 from standfast.observe.incidents import changes_of
 

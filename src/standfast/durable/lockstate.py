@@ -13,13 +13,12 @@ after a while the second, then the next two, then the next four. So a whole line
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
-from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
 from standfast.errors import ConfigurationError, LockStateError, StoreUnavailableError
-from standfast.model.records import Change, Kind, Record, read_body
+from standfast.model.records import Change, Kind, Record, forgetting, read_body, writing
 from standfast.model.validation import as_seconds, is_finite, is_int, name_problems, refuse_any
 from standfast.stores.contract import Store
 from standfast.stores.rows import to_micros
@@ -260,7 +259,7 @@ def take(verbs: Store, kind: Kind, name: str, bid: LockRequest, *, waits: bool =
         mine = granted(roll, bid, now)
         fresh = mine or (in_line(roll, bid, now) if waits else None)
         if fresh is not None:
-            (made,) = yield verbs.change_records([_change(kind, name, record, fresh)])
+            (made,) = yield verbs.change_records([writing(kind, name, fresh, before=record)])
             if not made:
                 continue
             roll = fresh
@@ -292,7 +291,7 @@ def renew(verbs: Store, kind: Kind, held: Mapping[str, Mapping[str, timedelta]])
             if longer is not None:
                 roll, known = longer, True
         if known:
-            changes.append(_change(kind, name, found[name], roll))
+            changes.append(writing(kind, name, roll, before=found[name]))
     if changes:
         made: tuple[bool, ...] = yield verbs.change_records(changes)
         beaten = {change.name for change, done in zip(changes, made, strict=True) if not done}
@@ -316,7 +315,9 @@ def give_back(verbs: Store, kind: Kind, name: str, holder: str, *, forgets: bool
             return held
         rest = without(roll, holder, now)
         over = forgets and not rest.holders and not rest.line
-        (made,) = yield verbs.change_records([_change(kind, name, record, None if over else rest)])
+        (made,) = yield verbs.change_records(
+            [forgetting(record) if over else writing(kind, name, rest, before=record)]
+        )
         if made:
             return held
     raise _crowded(name)
@@ -329,7 +330,7 @@ def free(verbs: Store, name: str) -> Verbs[LockState | None]:
         now, record, roll = yield from _read(verbs, Kind.LOCK, name)
         if record is None or not roll.holders:
             return None if record is None else roll
-        (made,) = yield verbs.change_records([_change(Kind.LOCK, name, record, freed(roll, now))])
+        (made,) = yield verbs.change_records([writing(Kind.LOCK, name, freed(roll, now), before=record)])
         if made:
             return roll
     raise _crowded(name)
@@ -350,7 +351,7 @@ def draw_token(verbs: Store, name: str) -> Verbs[int]:
             )
         token = next_token(roll, now)
         fresh = msgspec.structs.replace(roll, last_token=token)
-        (made,) = yield verbs.change_records([_change(Kind.LOCK, name, record, fresh)])
+        (made,) = yield verbs.change_records([writing(Kind.LOCK, name, fresh, before=record)])
         if made:
             return token
     raise _crowded(name)
@@ -373,7 +374,7 @@ def forget_unused(verbs: Store, limit: int) -> Verbs[int]:
     records: tuple[Record, ...] = yield verbs.records(Kind.LOCK, None)
     old = [record for record in records if unused(read_lock_state(record, asked.now), asked.now)][:limit]
     if old:
-        yield verbs.change_records([_change(Kind.LOCK, record.name, record, None) for record in old])
+        yield verbs.change_records([forgetting(record) for record in old])
     return len(old)
 
 
@@ -382,12 +383,6 @@ def _read(verbs: Store, kind: Kind, name: str) -> Verbs[tuple[datetime, Record |
     records: tuple[Record, ...] = yield verbs.records(kind, (name,))
     record = records[0] if records else None
     return asked.now, record, read_lock_state(record, asked.now)
-
-
-def _change(kind: Kind, name: str, record: Record | None, roll: LockState | None) -> Change:
-    body = None if roll is None else msgspec.json.encode(roll)
-    seen, after = (0, None) if record is None else (record.version, record.token)
-    return Change(kind, name, seen, str(uuid4()), body, after=after)
 
 
 def _crowded(name: str) -> StoreUnavailableError:

@@ -7,10 +7,12 @@ fire a schedule at the same time one does.
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import msgspec
 
+from standfast.errors import ConfigurationError
 from standfast.model.job import NewJob
 
 
@@ -67,12 +69,17 @@ class Record(msgspec.Struct, frozen=True):
 T = TypeVar("T")
 
 
+def decoded(content: bytes, kind: type[T]) -> T | None:
+    """Return what a JSON text says; None where it is not of this kind, or no JSON at all."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, ConfigurationError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def read_body(record: Record, kind: type[T]) -> T | None:
     """Return what a record says; None where it is of another release, or somebody wrote nonsense into the store."""
-    try:
-        return msgspec.json.decode(record.body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+    return decoded(record.body, kind)
 
 
 class Decision(StrEnum):
@@ -139,6 +146,19 @@ class Change(msgspec.Struct, frozen=True):
     cancels: tuple[str, ...] = ()
     withdraws: tuple[str, ...] = ()
     after: str | None = None
+
+
+def writing(
+    kind: Kind, name: str, says: Any, due_at: datetime | None = None, before: Record | None = None
+) -> Change:
+    """Return the change that has a record say this in the place of what was seen; without `before`, a new one."""
+    seen, after = (0, None) if before is None else (before.version, before.token)
+    return Change(kind, name, seen, str(uuid4()), msgspec.json.encode(says), due_at=due_at, after=after)
+
+
+def forgetting(record: Record) -> Change:
+    """Return the change that forgets a record as it was seen."""
+    return Change(record.kind, record.name, record.version, str(uuid4()), None, after=record.token)
 
 
 FIRES_KEPT = 1000

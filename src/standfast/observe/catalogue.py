@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TypeVar
-from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
 from standfast.model.alerts import Aware, Objective
-from standfast.model.records import Change, Kind, Record, read_body
+from standfast.model.records import Kind, Record, forgetting, read_body, writing
 from standfast.observe.objectives import newest_objectives
 from standfast.stores.contract import Store
 from standfast.stores.verb import Verbs, procedure
@@ -138,10 +137,6 @@ class CatalogueView(msgspec.Struct, frozen=True):
         return next((known for known in self.tasks if known.task.name == name), None)
 
 
-# The catalogue in the store: a record for each release of an app.
-#
-# Workers publish when they start, and once a day; whoever writes forgets what nobody publishes any more.
-
 FRESH_FOR = timedelta(days=1)
 """For so long nobody writes again what is there already."""
 
@@ -164,10 +159,7 @@ def publish(verbs: Store, catalogue: Catalogue) -> Verbs[bool]:
         seen = records[0] if records else None
         if seen is not None and _says_the_same(read_body(seen, Catalogue), catalogue):
             return False
-        version, after = (0, None) if seen is None else (seen.version, seen.token)
-        body = msgspec.json.encode(catalogue)
-        change = Change(Kind.CATALOGUE, catalogue.key, version, str(uuid4()), body, after=after)
-        [made] = yield verbs.change_records([change])
+        [made] = yield verbs.change_records([writing(Kind.CATALOGUE, catalogue.key, catalogue, before=seen)])
         if made:
             yield from _forget_old(verbs, catalogue.published_at)
             return True
@@ -230,12 +222,7 @@ def _forget_old(verbs: Store, now: datetime) -> Verbs[None]:
     records: tuple[Record, ...] = yield verbs.records(Kind.CATALOGUE)
     old = [record for record in records if _is_old(read_body(record, Catalogue), now)]
     if old:
-        yield verbs.change_records(
-            [
-                Change(Kind.CATALOGUE, each.name, each.version, str(uuid4()), body=None, after=each.token)
-                for each in old
-            ]
-        )
+        yield verbs.change_records([forgetting(record) for record in old])
 
 
 def _is_old(catalogue: Catalogue | None, now: datetime) -> bool:

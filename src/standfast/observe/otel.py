@@ -203,7 +203,6 @@ def _failure(error: BaseException, scrub: Scrub) -> Failure:
 # What is exported, where and how much of it is the business of the provider. A fault of it, of a sampler or of a
 # propagator, is logged and harms no job.
 
-_MICROSECOND = timedelta(microseconds=1)
 _NOTHING = Context()
 
 
@@ -257,7 +256,7 @@ class OTelTracing:
             )
             if span.is_recording():
                 # The store's clock has measured how long; when, is told by ours, as in every span of this process.
-                due = now - max(0, waited // _MICROSECOND) * 1_000
+                due = now - max(0, waited // timedelta.resolution) * 1_000
                 wait = self._tracer.start_span(
                     f"wait {claim.task}", parent, attributes=of_wait(claim), start_time=due
                 )

@@ -96,10 +96,6 @@ class Adapting:
             self._patience = min(2 * self._patience, LONGEST_PATIENCE)
 
 
-# What a host is measured by: how late its event loop comes to things, and how long its requests take.
-#
-# Whoever serves requests measures, in whichever thread; the worker of the same process reads what was measured.
-
 TICK = 0.05
 """Seconds between two looks at how late a loop is."""
 

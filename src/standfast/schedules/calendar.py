@@ -1,4 +1,4 @@
-"""Days as people name them: a weekday, a date, a date of every year. Pure."""
+"""Days as people name them (a weekday, a date, a date of every year), and calendars of them. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -100,8 +100,6 @@ def _in_year(year: int, day: str) -> date | None:
     except ValueError:
         return None
 
-
-# Calendars: days on which nothing is to run, under a name. Pure.
 
 _EXAMPLE = (
     'Calendar("office", weekdays=("sat", "sun"), holidays={date(2026, 12, 25): "Christmas"}, tz="Asia/Taipei")'

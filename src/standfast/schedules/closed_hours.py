@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.model.records import Change, Kind, Record
+from standfast.model.records import Change, Kind, Record, forgetting, read_body, writing
 from standfast.model.validation import queue_problems, refuse_any
 from standfast.schedules.description import describe_window
 from standfast.schedules.rules import AnyRule, Ground
@@ -104,10 +103,7 @@ def _ask_at(span: Span, window: Window) -> datetime:
     return span[0] - timedelta(seconds=window.notice)
 
 
-# Windows as the store tells of them, to those who cannot see the code that declares them. Pure.
-#
-# There is a record for each queue or task of an app that has windows. Workers go by the code that they run; records
-# are for people.
+# The records of windows, one for each queue or task that has some. They are for people: workers go by their code.
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +119,7 @@ class WindowChange:
 
 def read_windows(records: Iterable[Record]) -> tuple[ClosedHours, ...]:
     """Return the windows of records. What only a newer release can read is left out."""
-    return tuple(hours for record in records if (hours := _read(record)) is not None)
+    return tuple(hours for record in records if (hours := read_body(record, ClosedHours)) is not None)
 
 
 def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[Record]) -> list[WindowChange]:
@@ -133,11 +129,11 @@ def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[
     changes = []
     for name in {**wanted, **known}:
         record, hours = known.get(name), wanted.get(name)
-        body = None if hours is None else msgspec.json.encode(hours)
-        if record is None or record.body != body:
+        if record is None or hours is None or record.body != msgspec.json.encode(hours):
             what = "retired" if hours is None else "added" if record is None else "changed"
-            version, after = (0, None) if record is None else (record.version, record.token)
-            change = Change(Kind.WINDOW, name, version, str(uuid4()), body, after=after)
+            change = (
+                forgetting(record) if record and not hours else writing(Kind.WINDOW, name, hours, before=record)
+            )
             about, _, rest = name.partition(":")
             words = (
                 "none any more"
@@ -148,20 +144,11 @@ def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[
     return changes
 
 
-def _read(record: Record) -> ClosedHours | None:
-    try:
-        return msgspec.json.decode(record.body, type=ClosedHours)
-    except (msgspec.MsgspecError, ConfigurationError):
-        return None
-
-
-# When worker processes are replaced by fresh ones, and when they must not be, as an app declares it. Pure.
-
 _RECYCLE_EXAMPLE = 'as in app.recycle(at=Cron("30 4 * * *"), never=Window("08:00", "20:00"))'
 
 
 class RecycleRules(msgspec.Struct, frozen=True):
-    """`at`: the times by which each process has to be replaced; `never`: windows in which none is."""
+    """When worker processes are replaced: by the times `at`, and never inside the windows `never`."""
 
     at: AnyRule | None = None
     never: tuple[Window, ...] = ()

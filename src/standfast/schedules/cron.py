@@ -235,10 +235,8 @@ def _never(expression: str, fields: list[str]) -> ConfigurationError:
     )
 
 
-# Cron expressions in plain words. Pure.
-#
-# They are told by the numbers that they mean, however these are written: `0-59/15` and `0,15,30,45` are both every 15
-# minutes. An `H` that is not drawn yet is a minute, an hour or a day "of its own".
+# Cron expressions in plain words: by the numbers that they mean, however these are written. `0-59/15` and `0,15,30,45`
+# are both every 15 minutes; an `H` that is not drawn yet is a minute, an hour or a day "of its own".
 
 _MOST_TIMES = 6
 """So many times of the day are told one by one."""

@@ -12,13 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import compress
-from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
 from standfast.errors import JobStateError, StoreError
-from standfast.model.records import Change, Kind, Record
+from standfast.model.records import Change, Kind, Record, writing
 from standfast.model.states import State
 from standfast.schedules.closed_hours import ClosedHours, WindowChange, window_changes
 from standfast.schedules.decision import decide, replan, retire, unfinished
@@ -196,7 +195,6 @@ def _synchronise_once(
 ) -> "Verbs[_Try]":
     """Try once; where others were faster, not all is written."""
     records = yield verbs.records(Kind.RELEASE, (who.app,))
-    version, after = (records[0].version, records[0].token) if records else (0, None)
     releases = read_releases(records)
     if not declarations and not windows and not releases.names:
         return _Try(Synchronised())
@@ -221,8 +219,7 @@ def _synchronise_once(
         known = releases if is_older else releases.with_last(who, living)
         if who.shares_its_name:
             known = known.with_standing(who, [each.name for each in declarations], living)
-        body = msgspec.json.encode(known)
-        draft.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body, after=after))
+        draft.changes.insert(0, writing(Kind.RELEASE, who.app, known, before=records[0] if records else None))
     if not draft.changes:
         return _Try(draft.done)
     try:

@@ -1,4 +1,4 @@
-"""Small pieces of phrases for rules: rows of numbers, spans. Pure."""
+"""Rules and windows in plain words, and the next times of a rule. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
@@ -66,8 +66,6 @@ def _parts(seconds: float) -> list[tuple[float, str]]:
         parts.append((rest, "second"))
     return parts
 
-
-# Rules in plain words, and what is to come of them. Pure.
 
 _A_DAY = 86400
 _FEW = 3

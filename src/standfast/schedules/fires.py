@@ -129,9 +129,7 @@ def change_of(schedule: Schedule, decided: Decided, *, forget: bool = False) -> 
     )
 
 
-# Schedules that are due are decided about, and fired.
-#
-# One that cannot be decided about, or whose jobs the store does not take, stays due and is in nobody's way.
+# A schedule that cannot be decided about, or whose jobs the store does not take, stays due and is in nobody's way.
 
 AT_ONCE = 100
 """How many schedules one look takes."""

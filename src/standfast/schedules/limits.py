@@ -88,8 +88,6 @@ def _next_change(window: Window, moment: datetime) -> datetime | None:
     return None if following is None else following[0]
 
 
-# What an app declares of how much may run at a time in one process, and the checks of that.
-
 _NOTHING = Limit(None)
 
 

@@ -1,11 +1,10 @@
-"""Backfill: jobs for the planned times of a past range."""
+"""What people do with schedules: declare, create, edit, pause, trigger, backfill, delete and look at them."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, ParamSpec, Protocol
-from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from standfast.errors import ConfigurationError, ScheduleUnreadableError
 from standfast.model.job import NewJob
 from standfast.model.phrases import Phrase
-from standfast.model.records import FIRES_KEPT, Change, Decision, Fire, FireCause, Kind
+from standfast.model.records import FIRES_KEPT, Decision, Fire, FireCause, Kind, forgetting
 from standfast.model.states import FINAL, State
 from standfast.model.validation import name_problems, refuse_any, routing_problems
 from standfast.schedules.decision import Decided, decide, pause, remembered, replan, unfinished
@@ -135,8 +134,6 @@ def _fired(
         if len(fires) < AT_ONCE:
             return found, before if kept >= FIRES_KEPT else None
 
-
-# Schedules as people deal with them: declared in code, or made, changed and looked at while the system runs.
 
 log = logging.getLogger(__name__)
 
@@ -262,8 +259,7 @@ class Schedules:
             yield from rejudge(self._verbs, name, ended, forget=True)
         except ScheduleUnreadableError:  # nobody here knows more of it than its name
             (record,) = yield self._verbs.records(Kind.SCHEDULE, (name,))
-            change = Change(Kind.SCHEDULE, name, record.version, str(uuid4()), None, after=record.token)
-            if not (yield from write_change(self._verbs, change)):
+            if not (yield from write_change(self._verbs, forgetting(record))):
                 raise
 
     @procedure

@@ -1,4 +1,4 @@
-"""Numbers drawn from names: they look random, and are the same in every process. Pure."""
+"""The rules that say when something runs: Cron, Every, At, AnyOf, and the options that all of them take. Pure."""
 
 import heapq
 from bisect import bisect_right
@@ -42,14 +42,12 @@ if TYPE_CHECKING:
 
 
 def share(among: int, *names: str) -> int:
-    """Return one of the whole numbers from 0 to below `among` that names choose."""
+    """Return one of the whole numbers below `among` that names choose: it looks random, and never changes."""
     from hashlib import blake2b  # noqa: PLC0415 - only where something is spread
 
     digest = blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return among * int.from_bytes(digest) >> 64
 
-
-# The options that every rule takes, and what is wrong with them. Pure.
 
 MisfireWord = Literal["skip", "once", "all"]
 OverlapWord = Literal["allow", "skip", "queue_one", "queue_all", "cancel_running"]
@@ -133,11 +131,8 @@ def moment_problems(name: str, moment: Any) -> Iterator[str]:
         yield f"{name} must lie within the years 1 to 9999 in UTC, not {moment.isoformat()}; choose another time"
 
 
-# What every rule has: options that say what becomes of its times, and the questions it answers. Pure.
-
 _SPANS = ("misfire_after", "jitter", "catch_up_window")
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -186,7 +181,7 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
         refuse_any(moment_problems("the moment after which times are wanted", moment))
         after = moment.astimezone(UTC)
         if self.start is not None and self.start > _FIRST_MOMENT:
-            after = max(after, self.start - _MICROSECOND)
+            after = max(after, self.start - timedelta.resolution)
         times = self._times_after(after, ground)
         end = self.end
         return times if end is None else takewhile(lambda time: time <= end, times)
@@ -198,9 +193,9 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
 
     def run_at(self, planned: datetime, ground: Ground) -> datetime:
         """Return when the run of a planned time starts: put off within `jitter`, always by the same."""
-        most = round(self.jitter / _MICROSECOND.total_seconds())
+        most = round(self.jitter / timedelta.resolution.total_seconds())
         own = share(most, "jitter", ground.name, planned.astimezone(UTC).isoformat()) if most else 0
-        return planned + min(own * _MICROSECOND, max(LATEST - planned, timedelta()))
+        return planned + min(own * timedelta.resolution, max(LATEST - planned, timedelta()))
 
     def note(self, planned: datetime, ground: Ground) -> Phrase | None:  # noqa: ARG002 - most have nothing to say
         """Return what changed clocks have to do with a planned time, in plain words, if anything."""
@@ -249,8 +244,6 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
         if set(WEEKDAYS) <= set(self.exclude):
             yield 'exclude names every weekday, so that nothing would ever run; leave one out, as in exclude="sun"'
 
-
-# Rules that repeat after an interval. Pure.
 
 LEAST_INTERVAL = timedelta(milliseconds=100)
 """Each fire is a transaction of its own: what comes more often is work for a loop inside one job."""
@@ -309,9 +302,6 @@ class Every(_Anchoring, frozen=True, tag="every"):
             return
 
 
-# Rules of single moments. Pure.
-
-
 class At(Rule, frozen=True, tag="at", metaclass=DeclaredOfMany):
     """At given moments, each once: `At(datetime(2026, 3, 1, 9, tzinfo=UTC))`. They must have a time zone."""
 
@@ -332,8 +322,6 @@ class At(Rule, frozen=True, tag="at", metaclass=DeclaredOfMany):
     def _times_after(self, moment: datetime, ground: Ground) -> Iterator[datetime]:  # noqa: ARG002 - the same shape
         yield from self.moments[bisect_right(self.moments, moment) :]
 
-
-# Rules in the language of cron. Pure.
 
 _STRETCH = timedelta(days=1)
 """No two changes of a zone's clocks are nearer to each other."""
@@ -399,7 +387,7 @@ class Cron(_Zoned, frozen=True, tag="cron"):
             if planned == first_instant(zone, wall):
                 which = "first_only" if face.names_times else "first"
             return Phrase(f"clocks.twice_{which}", time=_shown(wall))
-        skipped = wall_at(zone, planned - _MICROSECOND) + _MICROSECOND
+        skipped = wall_at(zone, planned - timedelta.resolution) + timedelta.resolution
         missed = next(face.walls_from(skipped), wall)
         if face.names_times and missed < wall:
             return Phrase("clocks.skipped", time=_shown(missed), since=_shown(skipped), until=_shown(wall))
@@ -475,8 +463,6 @@ def _shown(wall: datetime) -> str:
     return f"{wall:%H:%M:%S}" if wall.second else f"{wall:%H:%M}"
 
 
-# Rules that are the union of others. Pure.
-
 _OF_THE_UNION = {field.name: field.default for field in fields(Rule) if field.name not in {"start", "end"}}
 """The options that say what becomes of a time, whichever member it comes from, and their defaults."""
 
@@ -511,7 +497,7 @@ class AnyOf(Rule, frozen=True, tag="any", metaclass=DeclaredOfMany):
 
     def note(self, planned: datetime, ground: Ground) -> Phrase | None:
         """Return what changed clocks have to do with a planned time, in plain words, if anything."""
-        before = planned - timedelta(microseconds=1)
+        before = planned - timedelta.resolution
         theirs = (rule for rule in self.rules if next(rule.times_after(before, ground), None) == planned)
         notes = (rule.note(planned, ground) for rule in theirs)
         return next((note for note in notes if note is not None), None)
@@ -548,8 +534,3 @@ def _check_member(rule: object) -> None:
                 f"{name} is given to the {type(rule).__name__} inside of a union, which has one for all its rules; "
                 f'give it there, as in AnyOf(Cron("0 9 * * *"), Every(3600), {name}={said})'
             )
-
-
-# The rules there are, in one place.
-
-__all__ = ["AnyOf", "AnyRule", "At", "Cron", "Every", "Ground", "Misfire", "Overlap", "Rule"]

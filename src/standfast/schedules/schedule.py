@@ -137,15 +137,11 @@ def read_schedules(records: Iterable[Record]) -> tuple[list[Schedule], list[Sche
     return readable, unreadable
 
 
-# How a schedule stands, and what is to come of it. Pure.
-
 _STEPS = 10
 """So many planned times are looked at one by one for the next that is not excluded."""
 
 _LEAPS = 1000
 """And so many excluded spans are leapt over."""
-
-_MOMENT = timedelta(microseconds=1)
 
 
 class ScheduleStatus(StrEnum):
@@ -196,7 +192,7 @@ def next_fire(schedule: Schedule, now: datetime) -> Upcoming | None:
         fired = next((each for each in found if each.excluded is None), None)
         if fired is not None or not found:
             return fired
-        after = _end_of_exclusion(schedule.plan.rule, found[-1].planned) - _MOMENT
+        after = _end_of_exclusion(schedule.plan.rule, found[-1].planned) - timedelta.resolution
         found = upcoming(schedule.plan.rule, schedule.ground, after, 1)
     return None
 

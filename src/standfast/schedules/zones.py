@@ -10,7 +10,6 @@ from functools import cache
 from standfast.errors import ConfigurationError
 from standfast.model.suggestions import closest_name
 
-_LEAST = timedelta(microseconds=1)
 _NOT_ZONES = ("localtime", "posixrules", "Factory", "posix", "right")
 """Files beside the zones that mean another thing on each machine, or count leap seconds."""
 
@@ -59,7 +58,7 @@ def last_instant(zone: tzinfo, wall: datetime) -> datetime:
 def change_between(zone: tzinfo, before: datetime, after: datetime) -> datetime:
     """Return when the clocks were changed after the first of two moments and not after the second."""
     before_offset = offset_at(zone, before)
-    while after - before > _LEAST:
+    while after - before > timedelta.resolution:
         middle = before + (after - before) / 2
         if offset_at(zone, middle) == before_offset:
             before = middle

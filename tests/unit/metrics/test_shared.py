@@ -13,6 +13,7 @@ from counting import Counter, completed, files, lines
 from forking import run_forking
 from standfast import events
 from standfast.errors import ConfigurationError
+from standfast.observe.figures.counts import PAIRS
 from standfast.observe.metrics import cells
 from standfast.observe.metrics.cells import VERSION, Cells
 from standfast.observe.metrics.shared import ENDED, SharedFolder, fold, new_name
@@ -148,15 +149,15 @@ def test_many_names_are_told_as_some_and_the_rest_as_one_by_all_alike(tmp_path):
             name: value for name, value in expected.items() if name != "_other_"
         }.items()
         expected = seen
-    assert len(expected) == cells.PAIRS + 1
-    assert expected["_other_"] == 450 - cells.PAIRS
+    assert len(expected) == PAIRS + 1
+    assert expected["_other_"] == 450 - PAIRS
     for counter in counters:
         counter.end()
     late = Counter(tmp_path).count(1, "late").count(1, "task-0-0")
     assert completed(tmp_path) == {**expected, "_other_": expected["_other_"] + 1, "task-0-0": 2}
     late.end()
     fold(tmp_path)
-    assert len(completed(tmp_path)) == cells.PAIRS + 1
+    assert len(completed(tmp_path)) == PAIRS + 1
 
 
 def test_a_name_that_was_cut_short_is_told_with_the_rest(tmp_path):

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from standfast.errors import StandfastError
-from standfast.model.records import Change, Kind
+from standfast.model.records import Change, Kind, writing
 from standfast.observe.figures.counts import Tally
-from standfast.observe.figures.rollup import EMPTY, Part, writing
+from standfast.observe.figures.rollup import EMPTY, Part
 from standfast.stores.contract import Store
 from standfast.stores.verb import Verb
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from standfast.errors import StandfastError
-from standfast.model.records import Change, Kind, Record, read_body
+from standfast.model.records import Change, Kind, Record, forgetting, read_body, writing
 from standfast.model.states import State
 from standfast.observe.figures.counts import UNNAMED, Counts, Named, Row, add_rows, all_named, to_rows
 from standfast.stores.contract import Store
@@ -189,21 +189,9 @@ def read_rollup(record: Record | None) -> Rollup:
     return EMPTY if record is None else read_body(record, Rollup) or EMPTY
 
 
-def writing(kind: Kind, name: str, page: Rollup, due_at: datetime, before: Record | None = None) -> Change:
-    """Return the change that writes a page in the place of what was seen."""
-    seen, after = (0, None) if before is None else (before.version, before.token)
-    return Change(kind, name, seen, str(uuid4()), msgspec.json.encode(page), due_at=due_at, after=after)
-
-
 def putting_off(record: Record, due_at: datetime) -> Change:
     """Return the change that lets a record be due later."""
-    seen, token = record.version, str(uuid4())
-    return Change(record.kind, record.name, seen, token, record.body, due_at=due_at, after=record.token)
-
-
-def forgetting(record: Record) -> Change:
-    """Return the change that forgets a record as it was seen."""
-    return Change(record.kind, record.name, record.version, str(uuid4()), None, after=record.token)
+    return replace(forgetting(record), body=record.body, due_at=due_at)
 
 
 def to_time(seconds: int) -> datetime:

@@ -1,4 +1,4 @@
-"""Reads JSON from files that anything may have damaged."""
+"""The files that processes count in for metrics: what a cell of them means, and how others read them."""
 
 import errno
 import fcntl
@@ -9,25 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeVar
 
 import msgspec
 
+from standfast.model.records import decoded
 from standfast.model.states import Move
-from standfast.observe.figures.counts import PAIRS
 from standfast.observe.figures.histogram import ends_at
-
-T = TypeVar("T")
-
-
-def decoded(content: bytes, kind: type[T]) -> T | None:
-    """Return what a text says; None where it is not of this kind, or no text at all."""
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
 
 # Files in a folder that others may write to as well: only plain ones of this user are read, and no links.
 
@@ -201,11 +188,7 @@ def counted_in(content: bytes) -> Counted:
     return Counted(tuple(values[_HEAD:_FIRST]), rows)
 
 
-# What is counted where in a row, and in which buckets. Pure.
-#
-# Files with such rows may outlive a release: who gives a place another meaning gives `cells.VERSION` another number.
-
-__all__ = ["PAIRS"]
+# The places of a row. Files outlive a release: give VERSION another number when you give a place another meaning.
 
 JOBS, CALLS = "jobs", "calls"
 """The first word of a row's name: `jobs` with a queue and a task, `calls` with a verb."""
@@ -226,18 +209,17 @@ def is_name(name: Sequence[str]) -> bool:
 LONGEST = 120
 """Characters of a name that are told."""
 
-OUTCOMES = ("completed", "retried", "dead", "cancelled", "released", "snoozed", "blocked")
-OUTCOME_OF: Mapping[Move, int] = MappingProxyType(
-    {
-        Move.COMPLETE: 0,
-        Move.RETRY: 1,
-        Move.DIE: 2,
-        Move.CANCEL: 3,
-        Move.RELEASE: 4,
-        Move.SNOOZE: 5,
-        Move.BLOCK: 6,
-    }
-)
+_ENDINGS = {
+    Move.COMPLETE: "completed",
+    Move.RETRY: "retried",
+    Move.DIE: "dead",
+    Move.CANCEL: "cancelled",
+    Move.RELEASE: "released",
+    Move.SNOOZE: "snoozed",
+    Move.BLOCK: "blocked",
+}
+OUTCOMES = tuple(_ENDINGS.values())
+OUTCOME_OF: Mapping[Move, int] = {move: place for place, move in enumerate(_ENDINGS)}
 """How an attempt ended, by place."""
 DEAD = OUTCOME_OF[Move.DIE]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from standfast.errors import ConfigurationError
+from standfast.model.records import decoded
 from standfast.observe.figures.counts import PAIRS
 from standfast.observe.metrics.cells import (
     LOOSE,
@@ -26,7 +27,6 @@ from standfast.observe.metrics.cells import (
     Name,
     append_own,
     counted_in,
-    decoded,
     is_name,
     open_own,
     read_own,

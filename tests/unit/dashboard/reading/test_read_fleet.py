@@ -8,11 +8,11 @@ from dashboard_stage import SECRET, SMTP, WORKER
 from standfast.admin.operation import NotThereError
 from standfast.errors import IncidentNotFoundError, ScheduleNotFoundError
 from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
-from standfast.model.records import Change, Kind
+from standfast.model.records import Change, Kind, writing
 from standfast.model.states import Move
 from standfast.observe.catalogue import Bound, Catalogue, Parameter, QueueEntry, TaskEntry, publish
 from standfast.observe.figures.counts import COMPLETED, DEAD, FAILED, RUN, new_count, to_rows
-from standfast.observe.figures.rollup import MINUTE, Gauges, QueueGauge, Rollup, writing
+from standfast.observe.figures.rollup import MINUTE, Gauges, QueueGauge, Rollup
 from standfast.observe.incidents import write_incident
 from standfast.schedules.fires import create
 from standfast.schedules.rules import Cron
