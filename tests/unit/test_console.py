@@ -10,6 +10,7 @@ from rich.style import Style
 from standfast import events
 from standfast.model.job import Failure, Progress
 from standfast.model.memos import FOR_EVER
+from standfast.model.records import Decision
 from standfast.model.states import State
 from standfast.observe.logs.console import HumanLines
 from standfast.observe.logs.event_text import (
@@ -130,6 +131,69 @@ CASES = [
     ),
     (events.StoreAway("database is locked"), "store away: database is locked; still trying"),
     (events.StoreBack(2.5), "store back after 2.5 s"),
+    (events.WorkerRecycling(*WORKER, "too big", "w2"), "is replaced by w2: too big"),
+    (
+        events.WorkerNotRecycled(*WORKER, "no room", 5.0),
+        "stays: no other could take its place: no room; tried again in 5 s",
+    ),
+    (
+        events.HostReady(*WORKER, 3, 20, "/srv/shop.db", 7),
+        "works inside this process: 3 tasks, 20 jobs at a time, from /srv/shop.db; process 7 beats for it",
+    ),
+    (
+        events.HostStopping(*WORKER, events.StopStage.WAITING, 2),
+        "stopping: waits for running jobs (2 jobs running)",
+    ),
+    (events.HostStopped(0), "the host has stopped"),
+    (
+        events.HostStopped(1),
+        "the host has stopped; 1 job did not end, and are given back when this process is gone",
+    ),
+    (events.BeaterLost("killed", 3.0), "the beater is gone (killed): another is started in 3 s"),
+    (
+        events.LoopBlocked(2.0, "app.py:3", "send", "id", 1, interpreter=False),
+        "blocked the event loop for 2 s at app.py:3: use `await`, or write it as a plain `def`",
+    ),
+    (
+        events.WorkerDeadlocked("send", "id", "charge", 20),
+        (
+            "waits for the result of a job of task charge, and all 20 places are taken by jobs that wait so: what they"
+            " wait for cannot start. Wait with ctx.wait_for or Snooze, which give the place back, or have another"
+            " worker serve the queue of those jobs"
+        ),
+    ),
+    (events.ScheduleFired("daily", AT, "id"), f"fired for {LOCAL}: job id"),
+    (events.ScheduleMissed("daily", AT, 1, None, "late"), f"missed {LOCAL}, not caught up: late"),
+    (
+        events.ScheduleSkipped("daily", AT, 3, Decision.MISSED, "late"),
+        f"3 planned times from {LOCAL} on missed: late",
+    ),
+    (
+        events.SchedulePaused("daily", "its task is gone"),
+        "paused itself: its task is gone; resume it with `standfast schedules resume daily`",
+    ),
+    (events.ScheduleDeclared("daily", "added", "every day"), "added: every day"),
+    (
+        events.ScheduleForeign("daily"),
+        "is declared in code, but another of that name was made elsewhere and stays: rename one of them",
+    ),
+    (
+        events.ScheduleShared("daily", "shop", "2", None),
+        (
+            "is not declared here, but by release 2 of shop, whose workers live: it stays until they are gone; if they"
+            " are another service, give each a name of its own: Standfast(…, name=…)"
+        ),
+    ),
+    (
+        events.ReleaseOlder("1", "2"),
+        (
+            "release 1 is older than 2, whose workers live: its schedules are left as they are; once only its own"
+            " workers run, restart one of them, or run `standfast schedules sync MODULE:APP` now"
+        ),
+    ),
+    (events.AlertFired("slow", "mail", "critical", "it waits"), "alert slow fires: it waits"),
+    (events.AlertResolved("slow", "mail", "critical", "no longer so"), "alert slow is resolved: no longer so"),
+    (events.MetricsServed("http://127.0.0.1:9000"), "metrics are told at http://127.0.0.1:9000"),
     (
         events.DeadRemoved(1200, "keep_dead_for", 86_400.0),
         "1,200 dead jobs were removed, the oldest: each is kept for 1 d (keep_dead_for)",
@@ -194,8 +258,8 @@ def test_every_event_has_words_of_its_own():
         events.WindowEvent,
         events.WorkerEvent,
     }
-    wordless = [each for each in kinds if describe_event.dispatch(each) is describe_event.dispatch(object)]
-    assert set(wordless) == families
+    assert {type(event) for event, _ in CASES} >= set(kinds) - families
+    assert [event for event, _ in CASES if describe_event(event).words == type(event).__name__] == []
 
 
 def test_an_event_of_a_plugin_is_told_by_its_name():

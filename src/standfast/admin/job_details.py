@@ -38,9 +38,7 @@ from standfast.stores.verb import Verbs, procedure
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are no JSON, or not what was expected."""
 
-MASKED = msgspec.Raw(msgspec.json.encode(MASK))
-"""What stands for a secret."""
-
+MASKED = msgspec.Raw(msgspec.json.encode(MASK))  # what stands for a secret
 Encoded = Mapping[str, msgspec.Raw]
 
 
@@ -163,12 +161,8 @@ def _is_mask(value: msgspec.Raw) -> bool:
 
 # Which errors are the same: all that differs from one time to the next is taken out of their texts. Pure.
 
-_LONGEST = 500
-"""Characters of a shape; what makes errors differ is at their beginning."""
-
-_KNOWN = 4096
-"""So many errors are known again: who looks at dead jobs looks at the same ones every few seconds."""
-
+_LONGEST = 500  # characters of a shape; what makes errors differ is at their beginning
+_KNOWN = 4096  # so many errors are known again: who looks at dead jobs looks at the same ones every few seconds
 _DIFFERS = re.compile(
     r"""
     (?P<quoted>'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)
@@ -241,8 +235,7 @@ def waits_for(job: Job) -> Phrase | None:
 
 # In which incidents jobs were involved. Pure.
 
-Errors = Mapping[str, Iterable[str | None]]
-"""By the ids of jobs, all that is told of their failures."""
+Errors = Mapping[str, Iterable[str | None]]  # by the ids of jobs, all that is told of their failures
 
 
 def incidents_by_job(errors: Errors, incidents: Iterable[Incident]) -> Mapping[str, Sequence[Incident]]:
@@ -272,8 +265,7 @@ class JobDetails:
     windows: Windows
     written: MemoView
     """What it has written down and was sent. With secret arguments no values: they may be made of those."""
-    incidents: tuple[Incident, ...]
-    """In which it was involved, the newest first."""
+    incidents: tuple[Incident, ...]  # in which it was involved, the newest first
     forgotten: tuple[str, ...] = ()
     """The ends of the ids of incidents that its errors name, and that are not kept any more."""
     tasks: Mapping[str, str] = field(default_factory=dict)

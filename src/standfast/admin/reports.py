@@ -50,9 +50,7 @@ from standfast.stores.values import JobFilter, JobPage, Queue, QueueAge, QueueAg
 from standfast.stores.verb import Verbs, procedure
 from standfast.task import Task
 
-REPORT = "standfast.report"
-"""The task that sends reports, and the name of its schedule if it is given none."""
-
+REPORT = "standfast.report"  # the task that sends reports, and the name of its schedule if it is given none
 _OWN = frozenset({DELIVER, REPORT})
 
 
@@ -82,8 +80,7 @@ def _sum_of_task(series: Series, task: str) -> Figures:
 
 # Looks at what is wrong at this moment: alerts that fire, queues that wait in vain, no worker at all.
 
-LONGEST_TEXT = 300
-"""Characters of foreign text in a cell."""
+LONGEST_TEXT = 300  # characters of foreign text in a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +148,7 @@ def _due(age: QueueAge, queues: Mapping[str, Queue]) -> int:
 
 # Gathers what a report says: what is wrong now, figures, dead jobs, incidents, fires, objectives and notices.
 
-LONGEST = timedelta(days=30)
-"""Figures are kept for so long."""
-
+LONGEST = timedelta(days=30)  # figures are kept for so long
 DAY = timedelta(days=1)
 
 MOST_DEAD, MOST_FIRES = 10_000, 10_000

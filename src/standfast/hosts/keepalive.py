@@ -95,24 +95,17 @@ def ping(target: Target, timeout: float, token: str | None = None) -> Pinged:
 #
 # unknown ─► up ◄─► down ─(so many failures in a row)─► given up
 
-MOST_KEPT = 20
-"""Failures of which the words are kept, as evidence."""
-
-_LEEWAY = 1.0
-"""Seconds that a ping may take longer than its timeout: to look up a name has a limit of its own."""
+MOST_KEPT = 20  # failures of which the words are kept, as evidence
+_LEEWAY = 1.0  # seconds that a ping may take longer than its timeout: to look up a name has a limit of its own
 
 
 class Change(StrEnum):
     """What may be told of a host."""
 
-    UP = "up"
-    """It answers, and is heard of for the first time."""
-    DOWN = "down"
-    """It does not."""
-    BACK = "back"
-    """It answers again."""
-    GIVEN_UP = "given_up"
-    """It has not answered so many times in a row."""
+    UP = "up"  # it answers, and is heard of for the first time
+    DOWN = "down"  # it does not
+    BACK = "back"  # it answers again
+    GIVEN_UP = "given_up"  # it has not answered so many times in a row
 
 
 @dataclass(slots=True)

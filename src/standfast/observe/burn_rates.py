@@ -30,8 +30,7 @@ _HOUR = timedelta(hours=1)
 _BURNING = max(WINDOWS.values()) - timedelta(minutes=1)
 """How far back figures are read for burn rates: a little less than minutes are kept for."""
 
-_Whose = tuple[str | None, str | None]
-"""A task or a queue, by its name; the other is None."""
+_Whose = tuple[str | None, str | None]  # a task or a queue, by its name; the other is None
 
 
 class Standing(msgspec.Struct, frozen=True):

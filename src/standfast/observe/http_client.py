@@ -22,8 +22,7 @@ from standfast.model.validation import PORTS, port_of
 HTTP_ERRORS = (OSError, http.client.HTTPException, ValueError)
 """What `send_request` raises where there is no answer."""
 
-_LONGEST_ANSWER = 65_536
-"""Bytes that are read of an answer; nobody looks at them."""
+_LONGEST_ANSWER = 65_536  # bytes that are read of an answer; nobody looks at them
 _LONGEST_REASON = 200
 
 _Addresses = Iterable[tuple[int, int, int, str, Any]]

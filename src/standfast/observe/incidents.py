@@ -81,8 +81,7 @@ def outdated(kept: Iterable[Kept], keeping: Retention, now: datetime) -> list[st
 
 # Incidents in the store: two records each, one of them short, and one with the evidence, read when asked for.
 
-_AT_ONCE = 50
-"""So many incidents are forgotten by one call."""
+_AT_ONCE = 50  # so many incidents are forgotten by one call
 
 
 def changes_of(incident: Incident, evidence: Evidence | None, seen: int) -> tuple[Change, ...]:

@@ -17,12 +17,9 @@ from standfast.settings import Section
 from standfast.stores.contract import Store
 from standfast.stores.verb import Verbs, procedure
 
-LONGEST = 28
-"""Days: figures are kept for two more."""
-
+LONGEST = 28  # days: figures are kept for two more
 SHORTEST_START = ends_at(0) / 1000
-LONGEST_START = ends_at(LAST - 1) / 1000
-"""Seconds between which figures tell how late jobs start."""
+LONGEST_START = ends_at(LAST - 1) / 1000  # seconds between which figures tell how late jobs start
 
 
 def check_objective(objective: Objective) -> Objective:

@@ -117,8 +117,7 @@ MORE_ROOM = Phrase("remedy.more_room")
 OVERDUE = timedelta(seconds=10)
 """Several safety polls: who has a free place takes a due job, and starts one that it holds, long before."""
 
-_MOST_NAMED = 3
-"""So many workers are named one by one."""
+_MOST_NAMED = 3  # so many workers are named one by one
 
 
 class Obstacle(NamedTuple):

@@ -27,12 +27,8 @@ from standfast.observe.obstacles import (
 )
 from standfast.stores.values import Situation, Worker
 
-PUT_OFF = timedelta(seconds=1)
-"""What a window puts off is due at its end or less than this after it."""
-
-IGNORED = timedelta(seconds=10)
-"""A handler that goes on for so long after it was told to end ignores that."""
-
+PUT_OFF = timedelta(seconds=1)  # what a window puts off is due at its end or less than this after it
+IGNORED = timedelta(seconds=10)  # a handler that goes on for so long after it was told to end ignores that
 _MAY_BE_SHUT_OUT = frozenset({State.READY, State.SCHEDULED, State.HELD})
 """The states in which a window may keep a job from starting."""
 

@@ -16,42 +16,22 @@ FULL = FIGURED | {Check.WORKER_SILENT, Check.QUEUE_AGE, Check.TASK_UNKNOWN, Chec
 SCHEDULES = frozenset({Check.SCHEDULE_MISSED, Check.SCHEDULE_LATE})
 """What is looked at for the most part when there is a reason to."""
 
-SELDOM = frozenset(Check) - FULL - SCHEDULES
-"""What is looked at now and then besides."""
-
-EVERY = 30.0
-"""Seconds between two full rounds where all is well."""
-
-EVERY_BUSY = 10.0
-"""Likewise, while there are alerts: that they are over is to be told soon."""
-
-EVERY_LIVELY = 15.0
-"""Likewise, while jobs end: so often workers tell how."""
-
-SOONEST = 5.0
-"""Likewise at least, whatever rules say."""
-
-AT_FIRST = 3.0
-"""Seconds before the first round of who has come to have the first turn."""
-
-SELDOM_EVERY = 60.0
-"""Seconds between two rounds that look further."""
-
-SCHEDULES_EVERY = 300.0
-"""Seconds between two looks at schedules without a reason."""
-
+SELDOM = frozenset(Check) - FULL - SCHEDULES  # what is looked at now and then besides
+EVERY = 30.0  # seconds between two full rounds where all is well
+EVERY_BUSY = 10.0  # likewise, while there are alerts: that they are over is to be told soon
+EVERY_LIVELY = 15.0  # likewise, while jobs end: so often workers tell how
+SOONEST = 5.0  # likewise at least, whatever rules say
+AT_FIRST = 3.0  # seconds before the first round of who has come to have the first turn
+SELDOM_EVERY = 60.0  # seconds between two rounds that look further
+SCHEDULES_EVERY = 300.0  # seconds between two looks at schedules without a reason
 AFTER_FAILURE = 5.0
 
-LATE_EVERY = 30.0
-"""Seconds between two looks at schedules that seem late."""
-
+LATE_EVERY = 30.0  # seconds between two looks at schedules that seem late
 LATE_BEAT = 1.0
 """Seconds that a beat may be late at least, or a quarter of the time between two: then something has kept it from
 beating, and maybe others, too."""
 
-CATCHING_UP = 2.0
-"""Seconds besides the time between two beats, after which all who live have beaten again."""
-
+CATCHING_UP = 2.0  # seconds besides the time between two beats, after which all who live have beaten again
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -62,12 +42,9 @@ class Pace:
         self._lease = lease
         self._beat_every = beat_every
         self._look_ahead = look_ahead
-        self.rules: Sequence[AlertRule] = ()
-        """Those that count, as the last round here has found them."""
-        self.rank: int | None = None
-        """Its place among those that take turns; None without one."""
-        self.due_at = math.inf
-        """When the next full round is due here."""
+        self.rules: Sequence[AlertRule] = ()  # those that count, as the last round here has found them
+        self.rank: int | None = None  # its place among those that take turns; None without one
+        self.due_at = math.inf  # when the next full round is due here
         self.away_since: datetime | None = None
         """Since when, by the store's time, it had not been here before it was last here again; None at first."""
         self._here_since = NEVER
@@ -185,20 +162,13 @@ def _of(rules: Iterable[AlertRule], check: Check) -> list[AlertRule]:
 # a process has crashed, a schedule was missed           ─► a look at that, a little later
 # nobody was here for a while, as its own beats tell     ─► a look at what was fired ahead of a time then
 
-FEW = 3
-"""So many of the fleet, the first ones, look when somebody is silent: two of them may be gone."""
-
-STEP = 0.7
-"""Seconds that the second waits longer than the first, and the third than the second."""
-
-AFTER = 0.3
-"""Seconds after somebody's silence has become too long, before a look: it may be about to beat."""
-
+FEW = 3  # so many of the fleet, the first ones, look when somebody is silent: two of them may be gone
+STEP = 0.7  # seconds that the second waits longer than the first, and the third than the second
+AFTER = 0.3  # seconds after somebody's silence has become too long, before a look: it may be about to beat
 CAUGHT_UP = 3.0
 """Seconds between a beat that tells of a schedule which is due for long, and a look: who comes back catches up."""
 
-CONFIRM_EVERY = 5.0
-"""Seconds between two looks because of children of one's own that are silent."""
+CONFIRM_EVERY = 5.0  # seconds between two looks because of children of one's own that are silent
 
 
 class RoundTriggers:

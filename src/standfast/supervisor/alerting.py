@@ -57,11 +57,8 @@ from standfast.worker.storecalls import StoreCalls, StoreClock
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 8
-"""How many are sent at a time."""
-
-LAST_WORDS = 1.0
-"""Seconds for what was cut off to be written down."""
+AT_ONCE = 8  # how many are sent at a time
+LAST_WORDS = 1.0  # seconds for what was cut off to be written down
 
 
 class NotificationSender:
@@ -248,12 +245,8 @@ class _Trip:
 #
 # All of them write to one board, by comparison of versions: so whatever two of them see at once is told once.
 
-FORGET_EVERY = 6 * 3600.0
-"""Seconds between two looks for notices to forget, where nothing is told."""
-
-WAITS = timedelta(seconds=1)
-"""How long a delivery may wait for a worker before the supervisor sends it itself."""
-
+FORGET_EVERY = 6 * 3600.0  # seconds between two looks for notices to forget, where nothing is told
+WAITS = timedelta(seconds=1)  # how long a delivery may wait for a worker before the supervisor sends it itself
 HEARD: dict[type[Event], tuple[Check, tuple[float, ...]]] = {
     ScheduleMissed: (Check.SCHEDULE_MISSED, (0.5,)),
     WorkerCrashed: (Check.INCIDENT, (2.0, 8.0)),

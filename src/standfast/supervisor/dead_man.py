@@ -23,12 +23,10 @@ from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
 
-AGAIN = 15.0
-"""Seconds after which a ping that failed is tried again, if the next one is not due before."""
+AGAIN = 15.0  # seconds after which a ping that failed is tried again, if the next one is not due before
 
 
-_NAME = "ping"
-"""The record beside the board."""
+_NAME = "ping"  # the record beside the board
 
 
 @procedure
@@ -88,8 +86,7 @@ class Pinger:
     def __init__(self, calls: StoreCalls) -> None:
         self._calls = calls
         self._switch: DeadManSwitch | None = None
-        self.due_at = math.inf
-        """When the next ping is due, by the boot clock."""
+        self.due_at = math.inf  # when the next ping is due, by the boot clock
 
     def learn(self, dead_man: DeadMan | None) -> None:
         """Hear who is to be pinged."""

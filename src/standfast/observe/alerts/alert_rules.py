@@ -19,9 +19,7 @@ from standfast.schedules.windows import Window
 
 HOUR = 3600.0
 
-SOON = 60.0
-"""The cool-down of what is critical, or may be: the next outage is not to wait for long."""
-
+SOON = 60.0  # the cool-down of what is critical, or may be: the next outage is not to wait for long
 DEFAULT_RULES: tuple[AlertRule, ...] = (
     AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=30.0, cool_down=SOON),
     AlertRule(name="queue_age", check=Check.QUEUE_AGE, above=300.0),
@@ -71,13 +69,10 @@ def with_defaults(rules: tuple[AlertRule, ...]) -> tuple[AlertRule, ...]:
 
 # What a rule must say for its check, and what is refused. Pure.
 
-LONGEST_LOOK = 6 * 3600.0
-"""Seconds: so far back figures are kept by the minute."""
-
+LONGEST_LOOK = 6 * 3600.0  # seconds: so far back figures are kept by the minute
 NAME_LENGTH = 100
 
-MOST_RULES = 500
-"""How many rules, or channels, an app can have told of."""
+MOST_RULES = 500  # how many rules, or channels, an app can have told of
 
 
 class Unit(StrEnum):

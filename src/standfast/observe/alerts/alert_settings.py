@@ -49,9 +49,7 @@ KINDS: Mapping[str, type[Channel]] = {
 }
 
 _CHANNELS, _DEAD_MAN, _DASHBOARD = "channels", "dead_man", "dashboard_url"
-TABLES = (_CHANNELS, _DEAD_MAN, _DASHBOARD)
-"""What of [alerts] is read here."""
-
+TABLES = (_CHANNELS, _DEAD_MAN, _DASHBOARD)  # what of [alerts] is read here
 _EXPANDED = ("url", "secret", "headers")
 _CHANNEL_SPANS = ("every", "timeout")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")

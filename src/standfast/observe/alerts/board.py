@@ -17,9 +17,7 @@ from standfast.stores.contract import Store
 from standfast.stores.values import WorkerInfo
 from standfast.stores.verb import Verbs
 
-SAID_AGAIN = timedelta(hours=1)
-"""After which time it is said again what an app declares."""
-
+SAID_AGAIN = timedelta(hours=1)  # after which time it is said again what an app declares
 LATELY = SAID_AGAIN + timedelta(minutes=10)
 """What was not said for so long nobody goes by: rounds come within a minute of each other where all is well."""
 
@@ -132,9 +130,7 @@ EMPTY = Board()
 # it stops a round or keeps one busy for long: rules are such as can be declared, times such as can be reckoned with,
 # and there is only so much of everything. What was left out is gone when the board is next written.
 
-NAME = "board"
-"""The name of the one record."""
-
+NAME = "board"  # the name of the one record
 LARGEST = 16_000_000
 """Bytes of a board that are read at all: some ten times what all rules of several apps can come to."""
 
@@ -151,16 +147,12 @@ MOST: Mapping[str, int] = {
 }
 """How many there may be of each, the first ones."""
 
-_MOST_STRANGE = 1_000
-"""So much of another release may stay; more costs every reader too much."""
-
+_MOST_STRANGE = 1_000  # so much of another release may stay; more costs every reader too much
 _LONGEST_TEXT = 10_000
 _LONGEST_ID = 100
 _MOST_EXAMPLES = 100
 _MOST_QUEUES = 10_000
-_YEARS = range(1970, 9000)
-"""To times of these, spans of rules can be added."""
-
+_YEARS = range(1970, 9000)  # to times of these, spans of rules can be added
 T = TypeVar("T")
 
 

@@ -32,12 +32,8 @@ from standfast.stores.verb import Verbs, procedure
 
 KEPT_FOR = timedelta(days=30)
 
-KEPT = 1000
-"""How many are kept at most."""
-
-AT_ONCE = 100
-"""So many are forgotten by one call."""
-
+KEPT = 1000  # how many are kept at most
+AT_ONCE = 100  # so many are forgotten by one call
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -85,12 +81,8 @@ LONGEST_SILENCE = timedelta(days=30)
 
 MOST_SILENCES = 200
 
-TRIES = 20
-"""How often a change is tried that others come before."""
-
-WORDS_LIMIT = 500
-"""Characters of what a person gives as a reason."""
-
+TRIES = 20  # how often a change is tried that others come before
+WORDS_LIMIT = 500  # characters of what a person gives as a reason
 NOT_TOLD = (
     "no worker has told its rules yet, which they do a few seconds after they start unless alerts are switched off"
 )

@@ -88,11 +88,8 @@ def _recent_rows(rule: AlertRule, figures: Series) -> Iterator[Figures]:
 
 # Which workers give no sign of life, and whether anybody else does their work. Pure.
 
-QUEUES_NAMED = 10
-"""How many queues are named that nobody serves."""
-
-HEARD_WITHIN = timedelta(minutes=1)
-"""So long after a rule is broken by who was given up, somebody has looked."""
+QUEUES_NAMED = 10  # how many queues are named that nobody serves
+HEARD_WITHIN = timedelta(minutes=1)  # so long after a rule is broken by who was given up, somebody has looked
 
 
 def silent_for(worker: Worker) -> float:

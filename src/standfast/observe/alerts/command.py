@@ -15,13 +15,10 @@ from standfast.errors import DeliveryError
 from standfast.observe.alerts.channel import CommandChannel
 from standfast.observe.alerts.message import Message
 
-_KEPT = 2000
-"""Bytes kept of what it says on its standard error: the end."""
-
+_KEPT = 2000  # bytes kept of what it says on its standard error: the end
 _PORTION = 4096
 
-_GLANCE = 0.05
-"""Seconds between two looks whether it has ended: what it started may keep its standard error open."""
+_GLANCE = 0.05  # seconds between two looks whether it has ended: what it started may keep its standard error open
 
 
 class Programs:

@@ -34,8 +34,7 @@ from standfast.stores.contract import Store
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import Verbs, procedure
 
-LONG = 2.0
-"""Seconds after which nobody waits for who is sending."""
+LONG = 2.0  # seconds after which nobody waits for who is sending
 
 
 class ChannelSlots:
@@ -107,9 +106,7 @@ def _parts(url: str) -> Iterator[str]:
 # channel of the same name, to other people. A sender that dies may have sent it: then it is sent once more,
 # with the same id, by which receivers know it again.
 
-DELIVER = DELIVERY
-"""The name of the task, and the tag of its jobs."""
-
+DELIVER = DELIVERY  # the name of the task, and the tag of its jobs
 QUEUE = DELIVERIES
 
 POLICY = Policy(
@@ -128,18 +125,12 @@ _NOT_ARRIVED = tuple(state for state in State if state is not State.COMPLETED)
 
 _SENT_ONCE = timedelta(days=1)
 
-NOBODY_HAS_IT = timedelta(hours=1)
-"""How long a delivery waits for somebody of its app who has its channel."""
-
+NOBODY_HAS_IT = timedelta(hours=1)  # how long a delivery waits for somebody of its app who has its channel
 NOBODY_IS_THERE = timedelta(days=1)
 """How long it waits for somebody of its app, where all who come are of others that share the store."""
 
-_PASS_ON = 5.0
-"""Seconds until the next one may look whether it has the channel, and whether that is free."""
-
-_PASS_ON_LATER = 60.0
-"""Likewise, when it has waited for long."""
-
+_PASS_ON = 5.0  # seconds until the next one may look whether it has the channel, and whether that is free
+_PASS_ON_LATER = 60.0  # likewise, when it has waited for long
 Deliver = Callable[..., None]
 
 

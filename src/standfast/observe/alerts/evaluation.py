@@ -24,9 +24,7 @@ from standfast.model.ids import new_job_id
 from standfast.observe.alerts.board import Board, Said
 from standfast.observe.alerts.observations import Breach, Key, by_key
 
-NAMED = 5
-"""How many alerts a notice names."""
-
+NAMED = 5  # how many alerts a notice names
 _HAPPENINGS = frozenset({Check.INCIDENT, Check.DEAD_LETTERS, Check.SCHEDULE_MISSED})
 """What is not undone: no more of it has happened for a while, which is why it is over."""
 
@@ -109,9 +107,7 @@ def words_of_the_end(alert: Alert) -> str:
 # have acknowledged what was before. What
 # cannot be told now, because it is too soon, silenced or quiet, is told later if it is still true.
 
-MOST_SAID = 15_000
-"""So much of what people were told is remembered, the latest: less than may be on a board."""
-
+MOST_SAID = 15_000  # so much of what people were told is remembered, the latest: less than may be on a board
 FORGOTTEN_AFTER = timedelta(days=30)
 """So long it is remembered at most that people believe something to be firing of which nobody knows any more."""
 

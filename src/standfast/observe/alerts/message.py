@@ -12,9 +12,7 @@ from standfast.model.alerts import Alert, Example, Notice, NoticeKind
 from standfast.model.display import counted, one_line, span
 from standfast.observe.alerts.channel import fill
 
-MOST_EXAMPLES = 5
-"""Of each alert so many are named."""
-
+MOST_EXAMPLES = 5  # of each alert so many are named
 _CALLS = re.compile(r"@(?=(everyone|here|channel|all)\b)|<(?=[@!#])", re.IGNORECASE)
 _LONGEST_TITLE = 200
 _LONGEST_LINE = 300

@@ -42,9 +42,7 @@ from standfast.stores.doctor import Finding
 from standfast.stores.values import QueueAges, Worker
 from standfast.stores.verb import Verbs, procedure
 
-FIGURES_SETTLE = timedelta(minutes=1)
-"""How long after an end figures may still come that tell of it."""
-
+FIGURES_SETTLE = timedelta(minutes=1)  # how long after an end figures may still come that tell of it
 _MEASURED = {Check.STORE_SLOW: "store_seconds", Check.NOT_DURABLE: "findings", Check.DISK_FULL: "disks"}
 """What a process measures itself, by what is looked at: who looks at something else has nothing to say of it."""
 
@@ -72,8 +70,7 @@ class Observer:
         self._ahead = AheadFires()
         self._done: frozenset[tuple[str, int]] | None = None
         self._last_ended_at: datetime | None = None
-        self.jobs_end = False
-        """Whether jobs have ended of late, as far as the last look tells."""
+        self.jobs_end = False  # whether jobs have ended of late, as far as the last look tells
 
     def look(
         self, verbs: Store, rules: Sequence[AlertRule], wanted: AbstractSet[Check], board: Board, here: LocalView
@@ -176,12 +173,8 @@ class Observer:
 
 log = logging.getLogger(__name__)
 
-TRIES = 10
-"""How often a round is begun anew because others have changed the board meanwhile."""
-
-FORGOTTEN = timedelta(hours=3)
-"""After which time what an app declared, and has not said again, is forgotten."""
-
+TRIES = 10  # how often a round is begun anew because others have changed the board meanwhile
+FORGOTTEN = timedelta(hours=3)  # after which time what an app declared, and has not said again, is forgotten
 Deliveries = Callable[[Notice, Sequence[Channel]], tuple[NewJob, ...]]
 """Makes the jobs that bring a notice to channels."""
 

@@ -25,20 +25,13 @@ from standfast.stores.doctor import Finding
 from standfast.stores.values import DueRecords, JobFilter, JobPage, QueueAges, Worker
 from standfast.stores.verb import Verbs
 
-Key = tuple[str, str]
-"""A rule and a subject, by their names."""
-
-MOST_SUBJECTS = 100
-"""How many subjects of one rule have alerts of their own; the rest is one."""
-
+Key = tuple[str, str]  # a rule and a subject, by their names
+MOST_SUBJECTS = 100  # how many subjects of one rule have alerts of their own; the rest is one
 MOST_ALERTS = 5_000
 """How many alerts there are of all rules, at about the most: where many rules are broken, each may have fewer."""
 
-EXAMPLES = 5
-"""How many examples are named."""
-
-OTHERS = "others"
-"""The subject of those that are too many."""
+EXAMPLES = 5  # how many examples are named
+OTHERS = "others"  # the subject of those that are too many
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +106,8 @@ class QueueCoverage:
 
 # Some of the jobs that a breach is about, for those who are told of it.
 
-SPAN = 2000
-"""How many jobs a search for examples looks at."""
-
-MOST_SEARCHES = 10
-"""For how many breaches one round searches."""
-
+SPAN = 2000  # how many jobs a search for examples looks at
+MOST_SEARCHES = 10  # for how many breaches one round searches
 SHORT = 200
 
 _STATES: Mapping[Check, tuple[State, ...]] = {
@@ -165,33 +154,24 @@ def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
 Burns = Mapping[str, tuple[float, float]]
 """By objective, how many times too fast its budget is spent: in the fast windows, and in the slow ones."""
 
-FIGURED = frozenset({Check.START_LAG, Check.FAILURE_RATE, Check.DEAD_LETTERS})
-"""What is told by figures."""
-
+FIGURED = frozenset({Check.START_LAG, Check.FAILURE_RATE, Check.DEAD_LETTERS})  # what is told by figures
 LATE_SCHEDULES = 200
 FIRES = 500
 FIRES_PAGES = 4
 RUNNING = 500
-RUNNING_PAGES = 10
-"""How many jobs that run are looked at, the newest: so many pages of so many."""
-BEGINNINGS = 100
-"""Of how many jobs one look finds out when they began."""
-TIMEOUT_MARGIN = 10.0
-"""Seconds by which a job may exceed its timeout: its worker may be about to stop it."""
+RUNNING_PAGES = 10  # how many jobs that run are looked at, the newest: so many pages of so many
+BEGINNINGS = 100  # of how many jobs one look finds out when they began
+TIMEOUT_MARGIN = 10.0  # seconds by which a job may exceed its timeout: its worker may be about to stop it
 
 
-LONG_WITHOUT_TIMEOUT = 3600.0
-"""Seconds after which a job of a task without a timeout may hang."""
-
+LONG_WITHOUT_TIMEOUT = 3600.0  # seconds after which a job of a task without a timeout may hang
 MANY_DEAD = 10_000
 """How many dead jobs are many, where neither a rule nor a setting says so: more than people look through."""
-NEARLY = 0.8
-"""The share of `keep_dead` from which on they are told to be nearly as many."""
+NEARLY = 0.8  # the share of `keep_dead` from which on they are told to be nearly as many
 GOING = 0.1
 GOING_AT_MOST = timedelta(days=1)
 """The share of `keep_dead_for` before its end in which a dead job is told to go soon, and how long at most."""
-GOING_SEEN = 200
-"""How many of those are looked at, the newest."""
+GOING_SEEN = 200  # how many of those are looked at, the newest
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from standfast.errors import ConfigurationError
 MOST_REMEMBERED = 4096
 """Of more, those who asked longest ago are forgotten: their buckets are most likely full again."""
 
-LONGEST_DEBT = 60.0
-"""Seconds after which any bucket owes nothing any more."""
+LONGEST_DEBT = 60.0  # seconds after which any bucket owes nothing any more
 
 
 @dataclass(slots=True)
@@ -70,22 +69,15 @@ class RateLimiter:
 # Those who may ask and those who may not have their buckets apart: behind a proxy both come from one address, and a
 # stranger who floods it must not keep out the one who has the token.
 
-LOOPBACK = ("127.0.0.0/8", "::1/128")
-"""The networks of this machine itself."""
-
-RATE = 10.0
-"""Requests a second that each peer may make, unless told otherwise."""
-
+LOOPBACK = ("127.0.0.0/8", "::1/128")  # the networks of this machine itself
+RATE = 10.0  # requests a second that each peer may make, unless told otherwise
 SHORTEST_TOKEN = 16
 _TOKEN = re.compile(r"[!-~]+")
-_BURST = 2.0
-"""Seconds of asking that may come at once."""
+_BURST = 2.0  # seconds of asking that may come at once
 _SMALLEST_BURST = 5.0
 _WRONG_TOKEN = 5.0
 """What a wrong token costs, in requests; also one that comes too soon: who goes on guessing waits longer."""
-_SITE = 64
-"""Bits of an IPv6 address that tell one site from another: within it, one may have any address."""
-
+_SITE = 64  # bits of an IPv6 address that tell one site from another: within it, one may have any address
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 

@@ -20,13 +20,10 @@ from standfast.errors import ConfigurationError
 from standfast.observe.health.access import key_of, read_peer
 from standfast.observe.health.endpoints import Answer, Request
 
-LONGEST_CONNECTION = 10.0
-"""Seconds that a connection may take."""
-
+LONGEST_CONNECTION = 10.0  # seconds that a connection may take
 MOST_CONNECTIONS = 64
 
-_LONGEST_HEAD = 16_384
-"""Bytes of a request line with its headers."""
+_LONGEST_HEAD = 16_384  # bytes of a request line with its headers
 _LONGEST_LEFT = 65_536
 """Bytes of a body that are read, and forgotten: closed with bytes unread, a connection may lose the answer."""
 _LINGER = 1.0

@@ -51,8 +51,7 @@ class QueueHealth:
     """A queue with due jobs that nobody has claimed: how long the oldest waits, and who wants that, if anybody."""
 
     age: timedelta
-    held_up: str | None = None
-    """`paused` or `closed`."""
+    held_up: str | None = None  # `paused` or `closed`
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,7 @@ class Report:
 
     checks: tuple[Check, ...]
     at: datetime | None = None
-    last_beat: timedelta | None = None
-    """How long ago the last beat of any worker was."""
+    last_beat: timedelta | None = None  # how long ago the last beat of any worker was
     workers: int = 0
     queues: Mapping[str, QueueHealth] = field(default_factory=dict)
 
@@ -148,9 +146,7 @@ def _seconds(length: timedelta) -> float:
 
 # What a census of a store means: is anybody there, does something wait in vain, is the clock right. Pure.
 
-LONG_WAIT = timedelta(minutes=5)
-"""How long a due job may wait before it is worth a word."""
-
+LONG_WAIT = timedelta(minutes=5)  # how long a due job may wait before it is worth a word
 CLOCK_TOLERANCE = timedelta(seconds=10)
 """How far a time of the past may lie ahead before the clock must have been set back."""
 
@@ -257,12 +253,8 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 
-EVERY = 1.0
-"""Seconds between the beginnings of two looks."""
-
-PATIENCE = 3.0
-"""Seconds after which a store that has not answered is not waited for any longer."""
-
+EVERY = 1.0  # seconds between the beginnings of two looks
+PATIENCE = 3.0  # seconds after which a store that has not answered is not waited for any longer
 _SILENT = "does not answer"
 _FAILED = "cannot be used"
 

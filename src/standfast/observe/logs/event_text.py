@@ -1,13 +1,12 @@
-"""The colours of a log, and whether a stream is shown in any.
+"""What a log says of each event: whom it is about, a symbol, a colour and words.
 
-They are written by hand, because every child process tells its log, and to load rich takes a tenth of its start.
+The colours are written by hand: every child process has a log, and to load rich takes a tenth of its start.
 """
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import singledispatch
 from typing import Final, TextIO
 
 from standfast import events
@@ -17,14 +16,18 @@ from standfast.model.memos import FOR_EVER, SLEEPING, signal_name
 from standfast.model.states import Reason
 from standfast.observe.logs.narrator import FirstCompletion, Folded, Summary
 
-GREEN: Final = "32"
-CYAN: Final = "36"
-YELLOW: Final = "33"
-BOLD_RED: Final = "1;31"
+GOOD: Final = "32"  # green
+BUSY: Final = "36"  # cyan
+LATER: Final = "33"  # yellow
+BAD: Final = "1;31"  # bold red
 BOLD: Final = "1"
-DIM: Final = "2"
+CALM: Final = "2"  # dim
 PLAIN: Final = ""
 
+_ERROR_LENGTH = 200
+_TASKS_IN_SUMMARY = 3
+_BAR_LENGTH = 20
+_LATE_ENOUGH_TO_SAY = timedelta(milliseconds=100)
 _INSISTING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
@@ -41,20 +44,6 @@ def shows_colours(stream: TextIO) -> bool:
 
     console = Console(file=stream)
     return not console.no_color and console.color_system is not None
-
-
-# What is said of each event: whom it is about, a symbol, a colour and words. One place, for every log.
-
-GOOD: Final = GREEN
-BUSY: Final = CYAN
-LATER: Final = YELLOW
-BAD: Final = BOLD_RED
-CALM: Final = DIM
-
-_ERROR_LENGTH = 200
-_TASKS_IN_SUMMARY = 3
-_BAR_LENGTH = 20
-_LATE_ENOUGH_TO_SAY = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +81,227 @@ def sentence(event: events.Event) -> str:
     return " ".join(part for part in (*subject_of(event), describe_event(event).words) if part)
 
 
-@singledispatch
-def describe_event(event: events.Event) -> EventText:
+def describe_event(event: events.Event) -> EventText:  # noqa: C901, PLR0911, PLR0912, PLR0915 - a case for each
     """Return what to say of an event; of one without words of its own, its name."""
-    return EventText("·", CALM, type(event).__name__)
+    match event:
+        case events.JobStarted():
+            attempt = f" (attempt {event.attempt} of {event.max_attempts})" if event.attempt > 1 else ""
+            late = f", {span(event.late)} late" if event.late >= _LATE_ENOUGH_TO_SAY else ""
+            return EventText("▶", BUSY, f"started{attempt}{late}")
+        case events.JobCompleted():
+            return EventText("✔", GOOD, f"completed in {span(event.took)}")
+        case events.JobProgressed():
+            return EventText("…", BUSY, with_note(_bar(event.progress), event.progress.note))
+        case events.JobLate():
+            by = f"{event.start_by.astimezone():%H:%M:%S}"
+            fate = "it expires" if event.expires else "it runs all the same"
+            return EventText("⌛", LATER, f"{span(event.late)} late, and should have started by {by}: {fate}")
+        case events.JobRetrying():
+            tried = f"failed ({event.attempt}/{event.max_attempts}): {_cut(str(event.failure))}"
+            return EventText("↻", LATER, f"{tried} — next try in {span(event.delay)}")
+        case events.JobSnoozed():
+            return EventText("⏲", LATER, _pause(event))
+        case events.JobDied():
+            return EventText(
+                "✘", BAD, f"dead after {counted(event.attempt, 'attempt')}: {_cut(str(event.failure))}"
+            )
+        case events.JobCancelled():
+            return EventText("⊘", LATER, f"cancelled: {_cut(event.reason)}")
+        case events.JobReleased():
+            return EventText("↩", CALM, "given back, no attempt charged")
+        case events.JobBlocked(reason=Reason.NO_WORKER):
+            unknown = f"this worker does not know this task with payload version {event.version}"
+            return EventText("⏸", LATER, f"put aside: {unknown}")
+        case events.JobBlocked():
+            return EventText("⏸", LATER, f"blocked: {_cut(event.reason)}")
+        case events.ClaimLost():
+            words = "lost: the job belongs to another worker now, what this run did is not recorded"
+            return EventText("⚠", BAD, words)
+        case events.WorkerReady():
+            served = "" if event.queues is None else f" (only {_served(event.queues, event.weights)})"
+            work = f"{_work(event)}, from {one_line(event.store)}{served}"
+            return EventText("●", GOOD, f"ready: {work}; stop it by pid {event.supervisor_pid}")
+        case events.WorkerRecycling():
+            return EventText("⟳", BUSY, f"is replaced by {event.successor}: {_cut(event.reason)}")
+        case events.WorkerNotRecycled():
+            again = "" if event.pause is None else f"; tried again in {_seconds(event.pause)}"
+            return EventText("✘", BAD, f"stays: no other could take its place: {_cut(event.error)}{again}")
+        case events.WorkerDraining():
+            return EventText("◌", LATER, "is drained: it ends what it runs, and none takes its place")
+        case events.WorkerDrained(places=0):
+            return EventText("○", CALM, "is drained, and it was the last one: its supervisor ends")
+        case events.WorkerDrained():
+            left = counted(event.places, "other place")
+            words = f"is drained: its place stays empty until a reload or a recycle; {left} kept"
+            return EventText("○", CALM, words)
+        case events.WorkerStopping():
+            return EventText("◌", LATER, f"stopping: running jobs have {event.grace:g} s to finish")
+        case events.WorkerStopped():
+            unfinished = f"; {counted(event.released, 'unfinished job')} given back" if event.released else ""
+            return EventText("○", CALM, f"stopped{unfinished}")
+        case events.WorkerCrashed():
+            fate = f"{counted(event.started, 'job')} had started, {counted(event.released, 'job')} given back"
+            return EventText("✘", BAD, f"crashed: {_cut(event.evidence)}; {fate}")
+        case events.WorkerHung():
+            fate = "it is killed" if event.killed else "nobody beats for it any more"
+            return EventText("✘", BAD, f"hangs: no sign of life for {event.silent:.0f} s, {fate}")
+        case events.WorkerLost():
+            words = "is not known to the store any more, or was declared dead by others; it starts nothing more"
+            return EventText("⚠", BAD, words)
+        case events.WorkerFound():
+            return EventText("⚠", LATER, f"vanished; {counted(event.released, 'job')} given back")
+        case events.HostReady():
+            what = f"{_work(event)}, from {event.store}; process {event.beater_pid} beats for it"
+            return EventText("●", GOOD, f"works inside this process: {what}")
+        case events.HostStopping():
+            running = counted(event.running, "job")
+            return EventText("◌", LATER, f"stopping: {_STAGES[event.stage]} ({running} running)")
+        case events.HostStopped(running=0):
+            return EventText("○", CALM, "the host has stopped")
+        case events.HostStopped():
+            left = f"{counted(event.running, 'job')} did not end, and are given back when this process is gone"
+            return EventText("○", LATER, f"the host has stopped; {left}")
+        case events.BeaterLost():
+            again = f"another is started in {_seconds(event.pause)}"
+            return EventText("⚠", LATER, f"the beater is gone ({_cut(event.reason)}): {again}")
+        case events.LoopBlocked():
+            return EventText("⚠", LATER, _blocked(event))
+        case events.WorkerDeadlocked():
+            words = (
+                f"waits for the result of a job of task {one_line(event.waits_for)}, and all {event.places:,} places"
+                " are taken by jobs that wait so: what they wait for cannot start. Wait with ctx.wait_for or Snooze,"
+                " which give the place back, or have another worker serve the queue of those jobs"
+            )
+            return EventText("⚠", BAD, words)
+        case events.Drained():
+            left = ", ".join(f"{count:,} {state}" for state, count in event.left.items())
+            if left:
+                return EventText("○", LATER, f"drained; not for now: {left}")
+            return EventText("○", CALM, "drained; nothing is left")
+        case events.AlertFired():
+            return EventText("⚠", BAD, f"alert {one_line(event.rule)} fires: {_cut(event.says)}")
+        case events.AlertResolved():
+            return EventText("✔", GOOD, f"alert {one_line(event.rule)} is resolved: {_cut(event.says)}")
+        case events.DeadRemoved():
+            by_age = event.setting == "keep_dead_for"
+            kept = f"each is kept for {_seconds(event.keep)}" if by_age else f"{int(event.keep):,} are kept"
+            removed = f"{counted(event.jobs, 'dead job was', 'dead jobs were')} removed, the oldest"
+            return EventText("✂", LATER, f"{removed}: {kept} ({event.setting})")
+        case events.StoreAway():
+            return EventText("⚠", BAD, f"store away: {_cut(event.error)}; still trying")
+        case events.StoreBack():
+            return EventText("●", GOOD, f"store back after {_seconds(event.away)}")
+        case events.MetricsServed():
+            return EventText("●", CALM, f"metrics are told at {event.url}")
+        case FirstCompletion():
+            hint = " (the next ones are counted; -v shows each)" if event.hint else ""
+            return EventText("✔", GOOD, describe_event(event.event).words + hint)
+        case Folded():
+            last = describe_event(event.last)
+            more = f"{event.count:,} more like {_cut(event.cause) or 'this'} in {_seconds(event.seconds)}"
+            return EventText(last.symbol, last.style, f"{more}, last: {short_id(event.last.job_id)} {last.words}")
+        case Summary():
+            failed = f"; {counted(event.failed, 'attempt')} failed" if event.failed else ""
+            done = f"{event.completed:,} more completed in {_seconds(event.seconds)}"
+            return EventText("✔", GOOD, f"{done} ({_tasks(event)}){failed}")
+        case events.ScheduleFired():
+            return EventText("⏰", CALM, f"fired for {_moment(event.planned)}: job {short_id(event.job_id)}")
+        case events.ScheduleMissed():
+            fate = "not caught up" if event.job_id is None else f"caught up by job {short_id(event.job_id)}"
+            return EventText("⌛", LATER, f"missed {_times(event.planned, event.count)}, {fate}: {event.note}")
+        case events.ScheduleSkipped():
+            return EventText("⏲", LATER, f"{_times(event.planned, event.count)} {event.decision}: {event.note}")
+        case events.SchedulePaused():
+            resume = f"resume it with `standfast schedules resume {event.schedule}`"
+            return EventText("⏸", BAD, f"paused itself: {event.why}; {resume}")
+        case events.ScheduleDeclared():
+            return EventText("✚" if event.what == "added" else "✎", GOOD, f"{event.what}: {event.words}")
+        case events.ScheduleForeign():
+            words = "is declared in code, but another of that name was made elsewhere and stays: rename one of them"
+            return EventText("!", LATER, words)
+        case events.ScheduleShared(retired_by=None):
+            words = (
+                f"is not declared here, but by release {event.release} of {event.app}, whose workers live: it stays"
+                f" until they are gone; if they are {_ANOTHER_SERVICE}"
+            )
+            return EventText("!", LATER, words)
+        case events.ScheduleShared():
+            words = (
+                f"was retired by release {event.retired_by} of {event.app}, which does not declare it, while workers"
+                f" of release {event.release} live that do: it fires no more. If they are {_ANOTHER_SERVICE}"
+            )
+            return EventText("!", LATER, words)
+        case events.ReleaseOlder():
+            words = (
+                f"release {event.release} is older than {event.newer}, whose workers live: its schedules are left as"
+                " they are; once only its own workers run, restart one of them, or run"
+                " `standfast schedules sync MODULE:APP` now"
+            )
+            return EventText("!", LATER, words)
+        case events.WindowNear():
+            asked = f"; {_running(event.running)} asked to finish" if event.running else ""
+            when = f"from {_moment(event.begins_at)} to {_moment(event.ends_at)}"
+            return EventText("◑", LATER, f"closes soon, {when}{_because(event.reason)}{asked}")
+        case events.WindowBegan():
+            left = f"; {_running(event.running)} not finished yet" if event.running else ""
+            return EventText("●", LATER, f"closed until {_moment(event.ends_at)}{_because(event.reason)}{left}")
+        case events.WindowEnded():
+            return EventText("○", GOOD, "open again")
+        case events.WindowDeclared():
+            return EventText("✚" if event.what == "added" else "✎", GOOD, f"windows {event.what}: {event.words}")
+        case events.LimitChanged():
+            symbol, style = ("▽", LATER) if event.limit < event.before else ("△", GOOD)
+            words = f"{event.limit} at a time instead of {event.before}{_because(event.reason)}"
+            return EventText(symbol, style, words)
+        case _:
+            return EventText("·", CALM, type(event).__name__)
 
 
-@describe_event.register
-def _(event: events.JobStarted) -> EventText:
-    attempt = f" (attempt {event.attempt} of {event.max_attempts})" if event.attempt > 1 else ""
-    late = f", {span(event.late)} late" if event.late >= _LATE_ENOUGH_TO_SAY else ""
-    return EventText("▶", BUSY, f"started{attempt}{late}")
+_ANOTHER_SERVICE = "another service, give each a name of its own: Standfast(…, name=…)"
+_STAGES = {
+    events.StopStage.CLAIMING: "takes no more jobs",
+    events.StopStage.TELLING: "cancel tokens are set",
+    events.StopStage.WAITING: "waits for running jobs",
+    events.StopStage.RELEASING: "writes what was saved, and gives back what is unfinished",
+    events.StopStage.CLOSING: "tears down, and lets the store go",
+}
 
 
-@describe_event.register
-def _(event: events.JobLate) -> EventText:
-    by = f"{event.start_by.astimezone():%H:%M:%S}"
-    fate = "it expires" if event.expires else "it runs all the same"
-    return EventText("⌛", LATER, f"{span(event.late)} late, and should have started by {by}: {fate}")
+def _cut(text: str) -> str:
+    return one_line(text, _ERROR_LENGTH)
 
 
-@describe_event.register
-def _(event: events.JobProgressed) -> EventText:
-    return EventText("…", BUSY, with_note(_bar(event.progress), event.progress.note))
+def _seconds(seconds: float) -> str:
+    return span(timedelta(seconds=seconds))
+
+
+def _work(event: events.WorkerReady | events.HostReady) -> str:
+    return f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time"
+
+
+def _pause(event: events.JobSnoozed) -> str:
+    name = signal_name(event.reason)
+    if name is None:
+        return f"{'sleeps' if event.reason == SLEEPING else 'snoozed'} for {span(event.delay)}"
+    within = "" if event.delay >= FOR_EVER else f", at most {span(event.delay)}"
+    return f"waits for signal {one_line(name)!r}{within}"
+
+
+def _blocked(event: events.LoopBlocked) -> str:
+    who = "" if event.task else "something "
+    lasted = _seconds(event.seconds) + (f" at {one_line(event.place)}" if event.place else "")
+    count = f" ({event.count:,} times since it was last told)" if event.count > 1 else ""
+    if event.interpreter:
+        words = f"held the interpreter for {lasted}, and no thread could run: do that in another process"
+    else:
+        words = f"blocked the event loop for {lasted}: use `await`, or write it as a plain `def`"
+    return f"{who}{words}{count}"
+
+
+def _tasks(event: Summary) -> str:
+    shown = [f"{one_line(task)} {count:,}" for task, count in list(event.tasks.items())[:_TASKS_IN_SUMMARY]]
+    others = len(event.tasks) - len(shown)
+    return ", ".join([*shown, *([counted(others, "other task")] if others else [])])
 
 
 def _bar(progress: Progress) -> str:
@@ -126,69 +313,6 @@ def _bar(progress: Progress) -> str:
     return f"{bar} {share:.0%} ({progress.done:,g} of {progress.total:,g})"
 
 
-@describe_event.register
-def _(event: events.JobCompleted) -> EventText:
-    return EventText("✔", GOOD, f"completed in {span(event.took)}")
-
-
-@describe_event.register
-def _(event: events.JobRetrying) -> EventText:
-    error = one_line(str(event.failure), _ERROR_LENGTH)
-    return EventText(
-        "↻", LATER, f"failed ({event.attempt}/{event.max_attempts}): {error} — next try in {span(event.delay)}"
-    )
-
-
-@describe_event.register
-def _(event: events.JobSnoozed) -> EventText:
-    waits_for = signal_name(event.reason)
-    if waits_for is None:
-        return EventText(
-            "⏲", LATER, f"{'sleeps' if event.reason == SLEEPING else 'snoozed'} for {span(event.delay)}"
-        )
-    within = "" if event.delay >= FOR_EVER else f", at most {span(event.delay)}"
-    return EventText("⏲", LATER, f"waits for signal {one_line(waits_for)!r}{within}")
-
-
-@describe_event.register
-def _(event: events.JobDied) -> EventText:
-    error = one_line(str(event.failure), _ERROR_LENGTH)
-    return EventText("✘", BAD, f"dead after {counted(event.attempt, 'attempt')}: {error}")
-
-
-@describe_event.register
-def _(event: events.JobCancelled) -> EventText:
-    return EventText("⊘", LATER, f"cancelled: {one_line(event.reason, _ERROR_LENGTH)}")
-
-
-@describe_event.register
-def _(_event: events.JobReleased) -> EventText:
-    return EventText("↩", CALM, "given back, no attempt charged")
-
-
-@describe_event.register
-def _(event: events.JobBlocked) -> EventText:
-    if event.reason == Reason.NO_WORKER:
-        return EventText(
-            "⏸", LATER, f"put aside: this worker does not know this task with payload version {event.version}"
-        )
-    return EventText("⏸", LATER, f"blocked: {one_line(event.reason, _ERROR_LENGTH)}")
-
-
-@describe_event.register
-def _(_event: events.ClaimLost) -> EventText:
-    return EventText("⚠", BAD, "lost: the job belongs to another worker now, what this run did is not recorded")
-
-
-@describe_event.register
-def _(event: events.WorkerReady) -> EventText:
-    served = "" if event.queues is None else f" (only {_served(event.queues, event.weights)})"
-    work = f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time"
-    return EventText(
-        "●", GOOD, f"ready: {work}, from {one_line(event.store)}{served}; stop it by pid {event.supervisor_pid}"
-    )
-
-
 def _served(queues: Sequence[str], weights: Sequence[int] | None) -> str:
     if weights is None:
         return ", then ".join(queues)
@@ -197,287 +321,12 @@ def _served(queues: Sequence[str], weights: Sequence[int] | None) -> str:
     return ", ".join(f"{queue} {weight}" for queue, weight in zip(queues, weights, strict=True))
 
 
-@describe_event.register
-def _(event: events.WorkerRecycling) -> EventText:
-    return EventText("⟳", BUSY, f"is replaced by {event.successor}: {one_line(event.reason, _ERROR_LENGTH)}")
-
-
-@describe_event.register
-def _(event: events.WorkerNotRecycled) -> EventText:
-    again = "" if event.pause is None else f"; tried again in {span(timedelta(seconds=event.pause))}"
-    return EventText(
-        "✘", BAD, f"stays: no other could take its place: {one_line(event.error, _ERROR_LENGTH)}{again}"
-    )
-
-
-@describe_event.register
-def _(_event: events.WorkerDraining) -> EventText:
-    return EventText("◌", LATER, "is drained: it ends what it runs, and none takes its place")
-
-
-@describe_event.register
-def _(event: events.WorkerDrained) -> EventText:
-    if not event.places:
-        return EventText("○", CALM, "is drained, and it was the last one: its supervisor ends")
-    left = counted(event.places, "other place")
-    return EventText("○", CALM, f"is drained: its place stays empty until a reload or a recycle; {left} kept")
-
-
-@describe_event.register
-def _(event: events.WorkerStopping) -> EventText:
-    return EventText("◌", LATER, f"stopping: running jobs have {event.grace:g} s to finish")
-
-
-@describe_event.register
-def _(event: events.WorkerStopped) -> EventText:
-    unfinished = f"; {counted(event.released, 'unfinished job')} given back" if event.released else ""
-    return EventText("○", CALM, f"stopped{unfinished}")
-
-
-@describe_event.register
-def _(event: events.WorkerCrashed) -> EventText:
-    fate = f"{counted(event.started, 'job')} had started, {counted(event.released, 'job')} given back"
-    return EventText("✘", BAD, f"crashed: {one_line(event.evidence, _ERROR_LENGTH)}; {fate}")
-
-
-@describe_event.register
-def _(event: events.WorkerHung) -> EventText:
-    fate = "it is killed" if event.killed else "nobody beats for it any more"
-    return EventText("✘", BAD, f"hangs: no sign of life for {event.silent:.0f} s, {fate}")
-
-
-@describe_event.register
-def _(_event: events.WorkerLost) -> EventText:
-    return EventText(
-        "⚠", BAD, "is not known to the store any more, or was declared dead by others; it starts nothing more"
-    )
-
-
-@describe_event.register
-def _(event: events.WorkerFound) -> EventText:
-    return EventText("⚠", LATER, f"vanished; {counted(event.released, 'job')} given back")
-
-
-@describe_event.register
-def _(event: events.HostReady) -> EventText:
-    what = f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time, from {event.store}"
-    return EventText("●", GOOD, f"works inside this process: {what}; process {event.beater_pid} beats for it")
-
-
-_STAGES = {
-    events.StopStage.CLAIMING: "takes no more jobs",
-    events.StopStage.TELLING: "cancel tokens are set",
-    events.StopStage.WAITING: "waits for running jobs",
-    events.StopStage.RELEASING: "writes what was saved, and gives back what is unfinished",
-    events.StopStage.CLOSING: "tears down, and lets the store go",
-}
-
-
-@describe_event.register
-def _(event: events.HostStopping) -> EventText:
-    return EventText("◌", LATER, f"stopping: {_STAGES[event.stage]} ({counted(event.running, 'job')} running)")
-
-
-@describe_event.register
-def _(event: events.HostStopped) -> EventText:
-    left = counted(event.running, "job") if event.running else ""
-    goes_on = f"; {left} did not end, and are given back when this process is gone" if left else ""
-    return EventText("○", LATER if left else CALM, f"the host has stopped{goes_on}")
-
-
-@describe_event.register
-def _(event: events.BeaterLost) -> EventText:
-    again = f"another is started in {span(timedelta(seconds=event.pause))}"
-    return EventText("⚠", LATER, f"the beater is gone ({one_line(event.reason, _ERROR_LENGTH)}): {again}")
-
-
-@describe_event.register
-def _(event: events.LoopBlocked) -> EventText:
-    who = "" if event.task else "something "
-    lasted = span(timedelta(seconds=event.seconds))
-    count = f" ({event.count:,} times since it was last told)" if event.count > 1 else ""
-    at = f" at {one_line(event.place)}" if event.place else ""
-    if event.interpreter:
-        words = f"held the interpreter for {lasted}{at}, and no thread could run: do that in another process"
-    else:
-        words = f"blocked the event loop for {lasted}{at}: use `await`, or write it as a plain `def`"
-    return EventText("⚠", LATER, f"{who}{words}{count}")
-
-
-@describe_event.register
-def _(event: events.WorkerDeadlocked) -> EventText:
-    words = (
-        f"waits for the result of a job of task {one_line(event.waits_for)}, and all {event.places:,} places are"
-        " taken by jobs that wait so: what they wait for cannot start. Wait with ctx.wait_for or Snooze, which give"
-        " the place back, or have another worker serve the queue of those jobs"
-    )
-    return EventText("⚠", BAD, words)
-
-
-@describe_event.register
-def _(event: events.Drained) -> EventText:
-    left = ", ".join(f"{count:,} {state}" for state, count in event.left.items())
-    return EventText(
-        "○", LATER if left else CALM, f"drained; {f'not for now: {left}' if left else 'nothing is left'}"
-    )
-
-
-@describe_event.register
-def _(event: events.AlertFired) -> EventText:
-    return EventText("⚠", BAD, f"alert {one_line(event.rule)} fires: {one_line(event.says, _ERROR_LENGTH)}")
-
-
-@describe_event.register
-def _(event: events.AlertResolved) -> EventText:
-    return EventText("✔", GOOD, f"alert {one_line(event.rule)} is resolved: {one_line(event.says, _ERROR_LENGTH)}")
-
-
-@describe_event.register
-def _(event: events.DeadRemoved) -> EventText:
-    by_age = event.setting == "keep_dead_for"
-    kept = f"each is kept for {span(timedelta(seconds=event.keep))}" if by_age else f"{int(event.keep):,} are kept"
-    were = "was" if event.jobs == 1 else "were"
-    words = f"{counted(event.jobs, 'dead job')} {were} removed, the oldest: {kept} ({event.setting})"
-    return EventText("✂", LATER, words)
-
-
-@describe_event.register
-def _(event: events.StoreAway) -> EventText:
-    return EventText("⚠", BAD, f"store away: {one_line(event.error, _ERROR_LENGTH)}; still trying")
-
-
-@describe_event.register
-def _(event: events.StoreBack) -> EventText:
-    return EventText("●", GOOD, f"store back after {span(timedelta(seconds=event.away))}")
-
-
-@describe_event.register
-def _(event: events.MetricsServed) -> EventText:
-    return EventText("●", CALM, f"metrics are told at {event.url}")
-
-
-@describe_event.register
-def _(event: FirstCompletion) -> EventText:
-    hint = " (the next ones are counted; -v shows each)" if event.hint else ""
-    return EventText("✔", GOOD, describe_event(event.event).words + hint)
-
-
-@describe_event.register
-def _(event: Folded) -> EventText:
-    last = describe_event(event.last)
-    like = one_line(event.cause, _ERROR_LENGTH) or "this"
-    more = f"{event.count:,} more like {like} in {span(timedelta(seconds=event.seconds))}"
-    return EventText(last.symbol, last.style, f"{more}, last: {short_id(event.last.job_id)} {last.words}")
-
-
-@describe_event.register
-def _(event: Summary) -> EventText:
-    shown = [f"{one_line(task)} {count:,}" for task, count in list(event.tasks.items())[:_TASKS_IN_SUMMARY]]
-    others = len(event.tasks) - len(shown)
-    tasks = ", ".join([*shown, *([counted(others, "other task")] if others else [])])
-    failed = f"; {counted(event.failed, 'attempt')} failed" if event.failed else ""
-    took = span(timedelta(seconds=event.seconds))
-    return EventText("✔", GOOD, f"{event.completed:,} more completed in {took} ({tasks}){failed}")
-
-
-@describe_event.register
-def _(event: events.ScheduleFired) -> EventText:
-    return EventText("⏰", CALM, f"fired for {_moment(event.planned)}: job {short_id(event.job_id)}")
-
-
-@describe_event.register
-def _(event: events.ScheduleMissed) -> EventText:
-    fate = "not caught up" if event.job_id is None else f"caught up by job {short_id(event.job_id)}"
-    return EventText("⌛", LATER, f"missed {_times(event.planned, event.count)}, {fate}: {event.note}")
-
-
-@describe_event.register
-def _(event: events.ScheduleSkipped) -> EventText:
-    return EventText("⏲", LATER, f"{_times(event.planned, event.count)} {event.decision}: {event.note}")
-
-
-@describe_event.register
-def _(event: events.SchedulePaused) -> EventText:
-    return EventText(
-        "⏸", BAD, f"paused itself: {event.why}; resume it with `standfast schedules resume {event.schedule}`"
-    )
-
-
-@describe_event.register
-def _(event: events.ScheduleDeclared) -> EventText:
-    return EventText("✚" if event.what == "added" else "✎", GOOD, f"{event.what}: {event.words}")
-
-
-@describe_event.register
-def _(_: events.ScheduleForeign) -> EventText:
-    return EventText(
-        "!", LATER, "is declared in code, but another of that name was made elsewhere and stays: rename one of them"
-    )
-
-
-@describe_event.register
-def _(event: events.ScheduleShared) -> EventText:
-    if event.retired_by is not None:
-        words = (
-            f"was retired by release {event.retired_by} of {event.app}, which does not declare it, while workers of"
-            f" release {event.release} live that do: it fires no more. If they are another service, give each a"
-            " name of its own: Standfast(…, name=…)"
-        )
-        return EventText("!", LATER, words)
-    return EventText(
-        "!",
-        LATER,
-        f"is not declared here, but by release {event.release} of {event.app}, whose workers live: it stays until"
-        " they are gone; if they are another service, give each a name of its own: Standfast(…, name=…)",
-    )
-
-
-@describe_event.register
-def _(event: events.ReleaseOlder) -> EventText:
-    return EventText(
-        "!",
-        LATER,
-        f"release {event.release} is older than {event.newer}, whose workers live: its schedules are left as they"
-        " are; once only its own workers run, restart one of them, or run"
-        " `standfast schedules sync MODULE:APP` now",
-    )
-
-
-@describe_event.register
-def _(event: events.WindowNear) -> EventText:
-    asked = f"; {_running(event.running)} asked to finish" if event.running else ""
-    when = f"from {_moment(event.begins_at)} to {_moment(event.ends_at)}"
-    return EventText("◑", LATER, f"closes soon, {when}{_because(event.reason)}{asked}")
-
-
-@describe_event.register
-def _(event: events.WindowBegan) -> EventText:
-    left = f"; {_running(event.running)} not finished yet" if event.running else ""
-    return EventText("●", LATER, f"closed until {_moment(event.ends_at)}{_because(event.reason)}{left}")
-
-
-@describe_event.register
-def _(_: events.WindowEnded) -> EventText:
-    return EventText("○", GOOD, "open again")
-
-
-@describe_event.register
-def _(event: events.WindowDeclared) -> EventText:
-    return EventText("✚" if event.what == "added" else "✎", GOOD, f"windows {event.what}: {event.words}")
-
-
-@describe_event.register
-def _(event: events.LimitChanged) -> EventText:
-    symbol, style = ("▽", LATER) if event.limit < event.before else ("△", GOOD)
-    return EventText(symbol, style, f"{event.limit} at a time instead of {event.before}{_because(event.reason)}")
-
-
 def _running(number: int) -> str:
     return counted(number, "running job is", "running jobs are")
 
 
 def _because(reason: str | None) -> str:
-    return f" ({one_line(reason, _ERROR_LENGTH)})" if reason else ""
+    return f" ({_cut(reason)})" if reason else ""
 
 
 def _moment(moment: datetime) -> str:

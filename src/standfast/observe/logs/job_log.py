@@ -23,8 +23,7 @@ from standfast.model.job import Claim
 from standfast.model.secrets import NO_SECRETS, Scrub, trace_of
 from standfast.model.tracing import AttemptTrace
 
-MESSAGE_LIMIT = 10_000
-"""Characters kept of a message: its beginning says most."""
+MESSAGE_LIMIT = 10_000  # characters kept of a message: its beginning says most
 
 
 def text_of(words: object, scrub: Scrub = NO_SECRETS) -> str:
@@ -54,15 +53,9 @@ def legible(text: str) -> str:
 MOST_LINES = 50
 MOST_CHARACTERS = 8_000
 
-LONGEST_LINE = 2_000
-"""Characters kept of one line."""
-
-TRACE_LINES = 8
-"""Lines kept of an exception in a record: the last ones say most."""
-
-OUR_THREADS = "standfast-"
-"""How the names of our own threads begin: they work for one attempt after the other."""
-
+LONGEST_LINE = 2_000  # characters kept of one line
+TRACE_LINES = 8  # lines kept of an exception in a record: the last ones say most
+OUR_THREADS = "standfast-"  # how the names of our own threads begin: they work for one attempt after the other
 _STARTER = "_standfast_started_by"
 
 
@@ -267,12 +260,8 @@ def _message(record: logging.LogRecord, scrub: Scrub) -> str:
 # belongs to the kernel at once. The file opens with how many bytes were ever written. That number grows last, so a
 # death in the middle of a line costs that line; the reader leaves out the line that was cut by the newest one.
 
-ROOM = 64 * 1024
-"""Bytes that are kept."""
-
-MOST_RING_LINES = 200
-"""Lines that are read of it."""
-
+ROOM = 64 * 1024  # bytes that are kept
+MOST_RING_LINES = 200  # lines that are read of it
 _WRITTEN = Struct("=Q")
 
 

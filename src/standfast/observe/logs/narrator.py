@@ -16,12 +16,8 @@ from standfast.model.clock import Clock
 from standfast.model.states import Reason
 from standfast.observe.logs.levels import Level, level_in, level_of
 
-PERIOD = 10.0
-"""Seconds between two lines about the same kind."""
-
-AT_ONCE = 3
-"""So many of a kind are told as they come."""
-
+PERIOD = 10.0  # seconds between two lines about the same kind
+AT_ONCE = 3  # so many of a kind are told as they come
 _OUR_REASONS = frozenset(reason.value for reason in Reason)
 
 Kind = tuple[type[events.Event], str, str]
@@ -100,8 +96,7 @@ def cause_of(event: events.JobEvent) -> str:
 
 # What went well, summed up: the first completion of each task as it comes, then a line now and again. Pure.
 
-EVERY = 10.0
-"""Seconds between two summaries."""
+EVERY = 10.0  # seconds between two summaries
 
 
 class FirstCompletion(events.Event, frozen=True):

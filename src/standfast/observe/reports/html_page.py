@@ -19,9 +19,7 @@ from standfast.observe.reports.tables import (
 )
 
 _NOTHING_FROM_ELSEWHERE = "default-src 'none'; style-src 'unsafe-inline'"
-_LONG = 24
-"""Texts of more characters than these may be broken anywhere."""
-
+_LONG = 24  # texts of more characters than these may be broken anywhere
 _STYLE = """
 :root { color-scheme: light dark; --ground: #f6f7f9; --card: #fff; --line: #e1e5eb; --ink: #171b22; --soft: #545e6d;
   --good: #15753f; --good-wash: #e2f4ea; --bad: #b8243f; --bad-wash: #fdebee; --track: #e6e9ee; }

@@ -52,12 +52,8 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool])
 
 # A report as it is sent: short enough to be read, for services to take, and for a job to carry. Pure.
 
-LONGEST_TEXT = 12_000
-"""Characters: a service that takes little at once gets a dozen messages, not a hundred."""
-
-LONGEST_HTML = 29_000
-"""Characters: with the words around it it is one mail, which would be in pieces otherwise."""
-
+LONGEST_TEXT = 12_000  # characters: a service that takes little at once gets a dozen messages, not a hundred
+LONGEST_HTML = 29_000  # characters: with the words around it it is one mail, which would be in pieces otherwise
 _ROWS = (20, 10, 5, 2)
 """How many rows of each table are shown: the most that fit. Two always do, as texts in rows are cut."""
 

@@ -12,12 +12,8 @@ from standfast.observe.alerts.evaluation import NOT_TOLD_YET
 from standfast.observe.burn_rates import Standing, burn, percent, promise
 from standfast.observe.reports.report import Deliveries, Present, QueueLine, Report, TaskLine
 
-MOST_SHOWN = 5
-"""Of what is slow and what is late so many are shown."""
-
-MOST_WRONG = 50
-"""So many alerts and so many queues are shown; JSON has them all."""
-
+MOST_SHOWN = 5  # of what is slow and what is late so many are shown
+MOST_WRONG = 50  # so many alerts and so many queues are shown; JSON has them all
 Cell = str | int | float | timedelta | datetime | None
 
 
@@ -25,18 +21,14 @@ class As(Enum):
     """What a column holds, and so how it is shown."""
 
     TEXT = "text"
-    SAYS = "says"
-    """A sentence, which has more room than other texts."""
-    ID = "id"
-    """The id of a job or an incident, of which commands take the end."""
+    SAYS = "says"  # a sentence, which has more room than other texts
+    ID = "id"  # the id of a job or an incident, of which commands take the end
     COUNT = "count"
-    BAD = "bad"
-    """A count of what should not be: it stands out where it is not zero."""
+    BAD = "bad"  # a count of what should not be: it stands out where it is not zero
     SPAN = "span"
     TIME = "time"
     SHARE = "share"
-    BUDGET = "budget"
-    """A share that may be below zero, which stands out."""
+    BUDGET = "budget"  # a share that may be below zero, which stands out
     BURN = "burn"
 
     @property

@@ -21,8 +21,7 @@ _FORMATS = {
 }
 _WIDTHS = {As.TEXT: 36, As.SAYS: 80, As.ID: 40, As.TIME: 20}
 _WIDTH = 14
-_FIRST_YEAR = 1900
-"""Workbooks know no time before it: such a one is a text."""
+_FIRST_YEAR = 1900  # workbooks know no time before it: such a one is a text
 _PLAIN = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
 """Texts are texts: an error that begins with = is no formula."""
 
