@@ -1,7 +1,7 @@
-"""Lines written by a thread of their own, so that a stalled terminal or pipe stalls nothing else.
+"""Attaches the log to a process: its events and its logging records, on standard error.
 
-A reader that stops reading (Ctrl-S, a stuck log collector) must not stop the heart of a supervisor. What does not
-fit is dropped and counted, and the count is said when lines flow again.
+A thread writes the lines: a reader that stops reading (Ctrl-S, a stuck log collector) must not stop a supervisor.
+What does not fit is dropped and counted, and the count is said when lines flow again.
 """
 
 import logging
@@ -26,6 +26,8 @@ from standfast.observe.logs.event_text import sentence, shows_colours
 from standfast.observe.logs.json_lines import JsonLines
 from standfast.observe.logs.levels import Level, LogOptions
 from standfast.observe.logs.narrator import FirstCompletion, Narrator
+
+log = logging.getLogger("standfast.events")
 
 MOST_WAITING = 10_000
 LOOK_EVERY = 0.005
@@ -83,35 +85,22 @@ class LineWriter:
             self._file.flush()
 
 
-# Events told as records of the standard library's logging: for processes whose log is not ours to set up.
-
-log = logging.getLogger("standfast.events")
-
-
-class RecordLines:
-    """Writes a record of each event; there is no line to be written besides."""
-
-    def of_event(self, event: events.Event, level: Level) -> str:
-        """Write the record."""
-        hint = ""
-        if isinstance(event, FirstCompletion) and event.hint:  # there is no command line here to say -v on
-            event, hint = replace(event, hint=False), " (the next ones are counted; the level DEBUG shows each)"
-        log.log(level, "%s%s", sentence(event), hint)
-        return ""
-
-
 def log_events_as_records(told: events.Events, clock: Clock, but: Collection[type[events.Event]] = ()) -> Narrator:
-    """Tell events from now on, as far as the logger lets them through now, but for some kinds.
+    """Log events as records, but for some kinds, where the log of this process is not ours to set up.
 
-    Let it `tick` now and again.
+    The logger's level now decides which are told. Let the narrator `tick` now and again.
     """
     level = max((each for each in Level if each <= log.getEffectiveLevel()), default=Level.DEBUG)
-    narrator = Narrator(level, RecordLines(), lambda _: None, clock)
+    narrator = Narrator(level, _log_event, clock)
     told.subscribe(narrator, lambda kind: kind not in but and narrator.wants(kind))
     return narrator
 
 
-# Attaches the log to a process: its events and its logging records, on standard error.
+def _log_event(event: events.Event, level: Level) -> None:
+    hint = ""
+    if isinstance(event, FirstCompletion) and event.hint:  # there is no command line here to say -v on
+        event, hint = replace(event, hint=False), " (the next ones are counted; the level DEBUG shows each)"
+    log.log(level, "%s%s", sentence(event), hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +117,7 @@ class Logs:
 
 
 def attach_logs(events: Events, options: LogOptions, worker: str | None = None) -> Logs:
-    """Tell events and log records as `options` say; `worker` is who this process is."""
+    """Write events and log records as `options` say; `worker` is the name of this process."""
     clock = SystemClock()
     stream = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - a daemon may have none; open as long as it lives
     level = Level[options.level.upper()]
@@ -137,7 +126,7 @@ def attach_logs(events: Events, options: LogOptions, worker: str | None = None) 
     traces = level == Level.DEBUG
     lines = JsonLines(clock, whose) if in_json else HumanLines(clock, colours=shows_colours(stream), traces=traces)
     writer = LineWriter(stream, lines.of_dropped)
-    narrator = Narrator(level, lines, writer.write, clock)
+    narrator = Narrator(level, lambda event, level: writer.write(lines.of_event(event, level)), clock)
     writer.tick = narrator.tick
     if not options.quiet:
         events.subscribe(narrator, narrator.wants)

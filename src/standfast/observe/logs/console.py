@@ -1,4 +1,7 @@
-"""Tracebacks made short enough for a log: the frames nearest to the error, our own left out. Pure."""
+"""The log for people: each event and log record is one coloured line, with the frames nearest to an error.
+
+Supervisor and children share one stderr, so every line is one write and nothing on the screen is redrawn.
+"""
 
 import logging
 import re
@@ -30,6 +33,10 @@ _FRAME = re.compile(r'^(?=  File ")', re.MULTILINE)
 _OURS = re.compile(r'  File "[^"]*/standfast/(?:worker|hosts|durable|context|task)')
 
 FRAMES = 3
+OURS = "standfast"  # the name of our loggers' parent
+
+_MARKS: Final = ((logging.ERROR, ("✘", BAD)), (logging.WARNING, ("⚠", LATER)), (logging.NOTSET, ("·", PLAIN)))
+_RECORD_LENGTH = 2000
 
 
 def short_trace(trace: str) -> str:
@@ -48,11 +55,6 @@ def short_trace_and_error(trace: str) -> str:
 def _lines(frame: str) -> list[str]:
     """Return a frame without what follows it: an error begins at the margin."""
     return list(takewhile(lambda line: line.startswith(" "), frame.splitlines()))
-
-
-# Records of the standard library's logging, ours and the app's, brought into the worker's own log.
-
-OURS = "standfast"
 
 
 class RecordHandler(logging.Handler):
@@ -92,15 +94,6 @@ def attach_records(root: logging.Logger, handler: logging.Handler, level: Level,
 
 def _on_console(handler: logging.Handler) -> bool:
     return isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stderr, sys.stdout)
-
-
-# Tells each event and log record in one coloured line for people.
-#
-# Supervisor and children share one stderr, so every line is one write and nothing on the screen is redrawn.
-
-_MARKS: Final = ((logging.ERROR, ("✘", BAD)), (logging.WARNING, ("⚠", LATER)), (logging.NOTSET, ("·", PLAIN)))
-
-_RECORD_LENGTH = 2000
 
 
 class HumanLines:

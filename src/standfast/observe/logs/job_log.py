@@ -1,4 +1,15 @@
-"""What a handler said, as text that every store can hold."""
+"""What handlers log: its end is kept with each attempt, and the end of all of it for each process.
+
+One handler on the root logger hears every record that its logger lets through. A context variable tells in which
+attempt it was made: coroutines have it by themselves, and a handler's thread gets a copy. A thread that a handler
+starts has it only in newer Pythons, so it is noted who started it (`note_starters`). An attempt that logs nothing, and
+starts no thread, has no tail: it is made with the first record.
+
+Secrets are taken out earlier, where records are made: a logger may have handlers of its own, or pass nothing on to the
+root. What a call gives as `extra` joins its record only after that, so the handler looks once more.
+
+For `structlog`, put `add_job_fields` among its processors. For a handler of your own, add the filter `JobFields`.
+"""
 
 import functools
 import logging
@@ -23,7 +34,15 @@ from standfast.model.job import Claim
 from standfast.model.secrets import NO_SECRETS, Scrub, trace_of
 from standfast.model.tracing import AttemptTrace
 
+__all__ = ["JobFields", "add_job_fields", "job_fields"]
+
 MESSAGE_LIMIT = 10_000  # characters kept of a message: its beginning says most
+MOST_LINES = 50
+MOST_CHARACTERS = 8_000
+LONGEST_LINE = 2_000  # characters kept of one line
+TRACE_LINES = 8  # lines kept of an exception in a record: the last ones say most
+OUR_THREADS = "standfast-"  # how the names of our own threads begin: they work for one attempt after the other
+_STARTER = "_standfast_started_by"
 
 
 def text_of(words: object, scrub: Scrub = NO_SECRETS) -> str:
@@ -40,23 +59,7 @@ def legible(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-# The end of what each attempt logs, kept for those who look at the job later.
-#
-# One handler on the root logger of the child hears every record that its logger lets through. A context variable
-# tells in which attempt it was made: coroutines have it by themselves, and a handler's thread gets a copy. A thread
-# that a handler starts has it only in newer Pythons, so it is noted who started it (`note_starters`). An attempt that
-# logs nothing, and starts no thread, has no tail: it is made with the first record.
-#
-# Secrets are taken out earlier, where records are made: a logger may have handlers of its own, or pass nothing on to
-# the root. What a call gives as `extra` joins its record only after that, so the handler looks once more.
-
-MOST_LINES = 50
-MOST_CHARACTERS = 8_000
-
-LONGEST_LINE = 2_000  # characters kept of one line
-TRACE_LINES = 8  # lines kept of an exception in a record: the last ones say most
-OUR_THREADS = "standfast-"  # how the names of our own threads begin: they work for one attempt after the other
-_STARTER = "_standfast_started_by"
+Make = Callable[..., logging.LogRecord]
 
 
 class LogTail:
@@ -113,6 +116,12 @@ class Starter:
     trace: AttemptTrace | None
 
 
+def _tail_of(attempt: Logged) -> LogTail:
+    if attempt.log is None:
+        attempt.log = LogTail(attempt.scrub)
+    return attempt.log
+
+
 def starter_noted(thread: threading.Thread | None) -> Starter | None:
     """Return the attempt that has started a thread."""
     starter = getattr(thread, _STARTER, None)
@@ -152,9 +161,8 @@ def _starter_here() -> Starter | None:
     attempt: Logged | None = current_attempt.get()
     if attempt is None:
         return starter_noted(threading.current_thread())
-    if attempt.log is None:
-        attempt.log = LogTail(attempt.scrub)
-    return Starter(replace(attempt.claim, payload=b"", metadata={}), attempt.log, attempt.scrub, attempt.trace)
+    claim = replace(attempt.claim, payload=b"", metadata={})
+    return Starter(claim, _tail_of(attempt), attempt.scrub, attempt.trace)
 
 
 def mark(attempt: Logged) -> dict[str, Any]:
@@ -178,10 +186,9 @@ class TailHandler(logging.Handler):
             return
         for name, value in mark(attempt).items():
             record.__dict__.setdefault(name, value)
-        if attempt.log is None:
-            attempt.log = LogTail(attempt.scrub)
-        attempt.log.add(record)
-        attempt.log.scrub.record(record)  # for the handlers after this one
+        tail = _tail_of(attempt)
+        tail.add(record)
+        tail.scrub.record(record)  # for the handlers after this one
 
 
 def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
@@ -190,16 +197,12 @@ def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
     The other handlers hear records after this one: they may want to say which job it is about.
     """
     tails, made_before = TailHandler(), logging.getLogRecordFactory()
-    make = _without_secrets(made_before)
     root.handlers.insert(0, tails)
-    logging.setLogRecordFactory(make)
-    forget_starters = note_starters()
+    forget = _make_records(_without_secrets(made_before), made_before)
 
     def end() -> None:
-        forget_starters()
         root.removeHandler(tails)
-        if logging.getLogRecordFactory() is make:  # else somebody else's is around it, and stays
-            logging.setLogRecordFactory(made_before)
+        forget()
 
     return end
 
@@ -216,23 +219,25 @@ def keep_log_tails_quietly() -> Callable[[], None]:
         record = make_clean(*args, **more)
         attempt = logged_here()
         if attempt is not None:
-            if attempt.log is None:
-                attempt.log = LogTail(attempt.scrub)
-            attempt.log.add(record)
+            _tail_of(attempt).add(record)
         return record
 
+    return _make_records(make, made_before)
+
+
+def _make_records(make: Make, made_before: Make) -> Callable[[], None]:
     logging.setLogRecordFactory(make)
     forget_starters = note_starters()
 
     def end() -> None:
         forget_starters()
-        if logging.getLogRecordFactory() is make:
+        if logging.getLogRecordFactory() is make:  # else somebody else's is around it, and stays
             logging.setLogRecordFactory(made_before)
 
     return end
 
 
-def _without_secrets(made_before: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+def _without_secrets(made_before: Make) -> Make:
     def make(*args: Any, **more: Any) -> logging.LogRecord:
         record = made_before(*args, **more)
         attempt = logged_here()
@@ -254,19 +259,18 @@ def _message(record: logging.LogRecord, scrub: Scrub) -> str:
         return text_of(record.msg, scrub)
 
 
-# The end of what a whole process logs, where its supervisor finds it after its death, however that came.
-#
-# A file of a fixed size, mapped into memory: a line is copied into it, over the oldest, without a system call, and
-# belongs to the kernel at once. The file opens with how many bytes were ever written. That number grows last, so a
-# death in the middle of a line costs that line; the reader leaves out the line that was cut by the newest one.
-
 ROOM = 64 * 1024  # bytes that are kept
 MOST_RING_LINES = 200  # lines that are read of it
 _WRITTEN = Struct("=Q")
 
 
 class LogRing(logging.Handler):
-    """Hears every record that reaches its logger, and keeps the last ones in a file."""
+    """Hears every record that reaches its logger, and keeps the last ones in a file for the supervisor.
+
+    The file has a fixed size and is mapped into memory: a line is copied into it, over the oldest, without a system
+    call, and belongs to the kernel at once. The file opens with how many bytes were ever written. That number grows
+    last, so a death in the middle of a line costs that line; the reader leaves out the line that the newest one cut.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -322,15 +326,6 @@ def read_ring(path: Path) -> str:
     else:
         _, _, text = (ring[written % ROOM :] + ring[: written % ROOM]).partition(b"\n")
     return "\n".join(text.decode(errors="replace").splitlines()[-MOST_RING_LINES:])
-
-
-# The job in log records that other libraries write: the fields that our own log adds by itself.
-#
-# For `structlog`, put `add_job_fields` among its processors. For a handler of the standard library's logging that is
-# yours, add the filter `JobFields`. Both work in coroutines, threads and processes of handlers, and do nothing
-# elsewhere.
-
-__all__ = ["JobFields", "add_job_fields", "job_fields"]
 
 
 def job_fields() -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Records that structlog hands to the standard library's logging: the message is a mapping, yet to be rendered."""
+"""The log for programs: each event and log record is one JSON object.
+
+Every object has `time`, `level`, `event` and `message`, then what the event or record holds, flat. What a failure
+says is cut, so that a line fits into what a pipe takes in one piece; the store keeps all of it.
+"""
 
 import re
 import sys
@@ -19,43 +23,11 @@ from standfast.observe.logs.event_text import sentence
 from standfast.observe.logs.levels import Level
 from standfast.observe.logs.narrator import FirstCompletion, Folded, Summary
 
-_OWN = ("_logger", "_name", "_from_structlog", "_record")
-"""What the bridge puts beside it, for the formatter of its own."""
-
-
-def structured_in(record: LogRecord) -> Mapping[str, Any] | None:
-    """Return the mapping of such a record. One with secrets is a text by now."""
-    said: object = record.msg
-    return said if isinstance(said, dict) and "event" in said and not record.args else None
-
-
-def unpack(structured: Mapping[str, Any], record: LogRecord, held: dict[str, Any]) -> tuple[str, str]:
-    """Put what a mapping has beside its event among the fields; return the event, and its traceback or "".
-
-    A field of the record, such as the job that it is of, goes before one of the mapping.
-    """
-    for name in _OWN:
-        held.pop(name, None)
-    said = {str(name): value for name, value in structured.items() if name not in _OWN}
-    event, trace = said.pop("event"), _trace(said.pop("exc_info", record.exc_info))
-    held.update({name: value for name, value in said.items() if name not in held})
-    return str(event), trace
-
-
-def _trace(given: Any) -> str:
-    error = given[1] if isinstance(given, tuple) else sys.exc_info()[1] if given is True else given
-    return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
-
-
-# Makes one JSON object of each event and log record, for programs that collect logs.
-#
-# Every object has `time`, `level`, `event` and `message`, then what the event or record holds, flat. What a failure
-# says is cut, so that a line fits into what a pipe takes in one piece; the store keeps all of it.
-
 MESSAGE_LENGTH = 1000
 TRACEBACK_LENGTH = 2000
 
 _STANDARD = frozenset(vars(makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STRUCTLOG = ("_logger", "_name", "_from_structlog", "_record")  # what its bridge adds for its own formatter
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -100,13 +72,27 @@ def snake_case(name: str) -> str:
 
 def _said(record: LogRecord, held: dict[str, Any]) -> tuple[str, str]:
     """Return the message of a record and its traceback; what it cannot say itself is told as it was given."""
-    structured = structured_in(record)
     try:
-        if structured is None:
-            return record.getMessage(), trace_of(record)
-        return unpack(structured, record, held)
+        if isinstance(record.msg, dict) and "event" in record.msg and not record.args:
+            return _unpacked(record.msg, record, held)
+        return record.getMessage(), trace_of(record)
     except Exception:  # noqa: BLE001 - logging would tell of it in lines of its own, and all of ours are JSON
         return " ".join(map(_text, (record.msg, record.args) if record.args else (record.msg,))), ""
+
+
+def _unpacked(structured: Mapping[str, Any], record: LogRecord, held: dict[str, Any]) -> tuple[str, str]:
+    """Return the event and the traceback of a record of structlog; put the rest of its mapping among the fields.
+
+    A field of the record, such as the job that it is of, goes before one of the mapping.
+    """
+    for name in _STRUCTLOG:
+        held.pop(name, None)
+    said = {str(name): value for name, value in structured.items() if name not in _STRUCTLOG}
+    event, given = said.pop("event"), said.pop("exc_info", record.exc_info)
+    held.update({name: value for name, value in said.items() if name not in held})
+    error = given[1] if isinstance(given, tuple) else sys.exc_info()[1] if given is True else given
+    trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+    return str(event), trace
 
 
 def _held_by(event: events.Event) -> dict[str, Any]:

@@ -1,15 +1,16 @@
-"""Many events of one kind told in few lines: the first ones as they come, the others by their number.
+"""Decides which events a log tells: one by one, folded with others of their kind, or summed up.
 
-    first three of a kind ─► told        the others ─► counted ─► one line when the period ends
+    below the level ─► not wanted, but completions are counted for the summaries at INFO
+    of a job        ─► the first three of a kind told, the others counted ─► one line when the period ends
+    any other       ─► told
 
-A kind that goes on has a line per period; one that was quiet for a period begins anew. Pure: the clock is given.
+At DEBUG every event is told. What is not wanted is not even made: jobs run at full speed beside this.
 """
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from standfast import events
 from standfast.model.clock import Clock
@@ -18,10 +19,10 @@ from standfast.observe.logs.levels import Level, level_in, level_of
 
 PERIOD = 10.0  # seconds between two lines about the same kind
 AT_ONCE = 3  # so many of a kind are told as they come
+EVERY = 10.0  # seconds between two summaries
 _OUR_REASONS = frozenset(reason.value for reason in Reason)
 
-Kind = tuple[type[events.Event], str, str]
-"""Events that say the same: of one class and one task, for the same cause."""
+Kind = tuple[type[events.Event], str, str]  # of events that say the same: class, task and cause
 
 
 class Folded(events.Event, frozen=True):
@@ -62,7 +63,7 @@ class Folding:
         return False
 
     def due(self) -> list[Folded]:
-        """Return what was counted in the periods that are over; those that go on have new ones."""
+        """Return what was counted in the periods that are over. A kind that was quiet for a period begins anew."""
         now = self._clock.boot()
         over = [(kind, period) for kind, period in self._periods.items() if now - period.began >= PERIOD]
         told = []
@@ -94,11 +95,6 @@ def cause_of(event: events.JobEvent) -> str:
     return ""  # a handler's own words may differ from job to job
 
 
-# What went well, summed up: the first completion of each task as it comes, then a line now and again. Pure.
-
-EVERY = 10.0  # seconds between two summaries
-
-
 class FirstCompletion(events.Event, frozen=True):
     """The first job of its task that completed here. `hint`: say how to see the others."""
 
@@ -119,8 +115,8 @@ class Summary(events.Event, frozen=True):
         return sum(self.tasks.values())
 
 
-class Tally:
-    """Counts between two summaries."""
+class _Completions:
+    """What went well: the first completion of each task is told, the others are summed up."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -129,7 +125,7 @@ class Tally:
         self._completed: Counter[str] = Counter()
         self._failed = 0
 
-    def completed(self, event: events.JobCompleted) -> FirstCompletion | None:
+    def count(self, event: events.JobCompleted) -> FirstCompletion | None:
         """Count a completion, or return it if it is the first of its task."""
         task = event.task
         if task not in self._seen:
@@ -140,65 +136,49 @@ class Tally:
         self._completed[task] += 1
         return None
 
-    def failed(self) -> None:
+    def count_failure(self) -> None:
         """Count a run that failed; it is told elsewhere."""
         if self._began is None:
             self._began = self._clock.boot()
         self._failed += 1
 
-    def due(self) -> Summary | None:
-        """Return the summary if it is time for one."""
-        if self._began is None or self._clock.boot() - self._began < EVERY:
-            return None
-        return self.rest()
-
-    def rest(self) -> Summary | None:
-        """Return what was counted since the last summary, if anything completed, and begin anew."""
-        began, tasks, failed = self._began, self._completed, self._failed
+    def rest(self, least: float = 0.0) -> list[Summary]:
+        """Return what completed since the last summary, if that is so many seconds ago, and begin anew."""
+        now, began, tasks, failed = self._clock.boot(), self._began, self._completed, self._failed
+        if began is None or now - began < least:
+            return []
         self._began, self._completed, self._failed = None, Counter(), 0
-        if began is None or not tasks:
-            return None
-        return Summary(dict(tasks.most_common()), failed, self._clock.boot() - began)
-
-
-# Listens to events and has those told that matter enough: one by one, folded, or summed up.
-#
-# below the level ─► not wanted, but completions are counted for the summaries at INFO
-# of a job        ─► the first ones of a kind told, the others folded
-# any other       ─► told
-#
-# At DEBUG every event is told. What is not wanted is not even made: jobs run at full speed beside this.
-
-
-class EventLines(Protocol):
-    """Puts an event into a line."""
-
-    def of_event(self, event: events.Event, level: Level) -> str:
-        """Return the line, with its end."""
-        ...
+        return [Summary(dict(tasks.most_common()), failed, now - began)] if tasks else []
 
 
 class Narrator:
-    """A subscriber that hands lines to `write`. `tick` is called now and again, `finish` at the end."""
+    """A subscriber that tells events by `tell`. `tick` is called now and again, `finish` at the end."""
 
-    def __init__(self, level: Level, lines: EventLines, write: Callable[[str], object], clock: Clock) -> None:
+    def __init__(self, level: Level, tell: Callable[[events.Event, Level], object], clock: Clock) -> None:
         self._level = level
-        self._lines = lines
-        self._write = write
+        self._tell = tell
         self._folding = Folding(clock) if level > Level.DEBUG else None
-        self._tally = Tally(clock) if level == Level.INFO else None
+        self._completions = _Completions(clock) if level == Level.INFO else None
         self._counting = threading.Lock()  # events and ticks come from two threads
 
     def wants(self, kind: type[events.Event]) -> bool:
         """Tell whether events of this kind are told, or at least counted."""
-        return level_of(kind) >= self._level or (kind is events.JobCompleted and self._tally is not None)
+        return level_of(kind) >= self._level or (kind is events.JobCompleted and self._completions is not None)
 
     def __call__(self, event: events.Event) -> None:
         """Tell the event, or count it."""
-        if self._tally is not None and isinstance(event, events.JobCompleted):
-            self._count_completion(self._tally, event)
+        if self._completions is not None and isinstance(event, events.JobCompleted):
+            with self._counting:
+                first = self._completions.count(event)
+            if first is not None:
+                self._tell(first, Level.INFO)
         elif self._folding is not None and isinstance(event, events.JobEvent):
-            self._fold(self._folding, event)
+            with self._counting:
+                is_told = self._folding.tells(event)
+                if self._completions is not None and isinstance(event, events.JobRetrying | events.JobDied):
+                    self._completions.count_failure()
+            if is_told:
+                self._tell(event, level_of(type(event)))
         elif (level := level_in(event)) >= self._level:
             self._tell(event, level)
 
@@ -206,33 +186,18 @@ class Narrator:
         """Tell what was counted, where it is time to."""
         with self._counting:
             folded = self._folding.due() if self._folding else []
-            summary = self._tally.due() if self._tally else None
-        self._tell_counted([*folded, *([summary] if summary else [])])
+            summaries = self._completions.rest(EVERY) if self._completions else []
+        self._tell_counted(folded, summaries)
 
     def finish(self) -> None:
         """Tell all that was counted."""
         with self._counting:
             folded = self._folding.rest() if self._folding else []
-            summary = self._tally.rest() if self._tally else None
-        self._tell_counted([*folded, *([summary] if summary else [])])
+            summaries = self._completions.rest() if self._completions else []
+        self._tell_counted(folded, summaries)
 
-    def _count_completion(self, tally: Tally, event: events.JobCompleted) -> None:
-        with self._counting:
-            first = tally.completed(event)
-        if first is not None:
-            self._tell(first, Level.INFO)
-
-    def _fold(self, folding: Folding, event: events.JobEvent) -> None:
-        with self._counting:
-            told = folding.tells(event)
-            if self._tally is not None and isinstance(event, events.JobRetrying | events.JobDied):
-                self._tally.failed()
-        if told:
-            self._tell(event, level_of(type(event)))
-
-    def _tell_counted(self, counted: list[events.Event]) -> None:
-        for event in counted:
-            self._tell(event, level_of(type(event.last)) if isinstance(event, Folded) else Level.INFO)
-
-    def _tell(self, event: events.Event, level: Level) -> None:
-        self._write(self._lines.of_event(event, level))
+    def _tell_counted(self, folded: list[Folded], summaries: list[Summary]) -> None:
+        for each in folded:
+            self._tell(each, level_of(type(each.last)))
+        for summary in summaries:
+            self._tell(summary, Level.INFO)
