@@ -19,7 +19,7 @@ from standfast.model.states import FINAL, State
 from standfast.model.validation import Seconds, as_seconds, as_span
 from standfast.observe.alerts.board import Board
 from standfast.observe.alerts.board_changes import KEPT, alert_history, read_board
-from standfast.observe.alerts.delivery import DELIVER, QUEUE, order_delivery, takes_html
+from standfast.observe.alerts.delivery import DELIVER, QUEUE, order_delivery, sends_html
 from standfast.observe.alerts.evaluation import heard
 from standfast.observe.alerts.observations import QueueCoverage
 from standfast.observe.burn_rates import read_standings
@@ -376,7 +376,7 @@ def _task_of(app: Standfast) -> Task[..., str]:
         """Gather a report and have it sent: in a thread, as figures of many days take a while to add up."""
         report = app.call(gather_report(app.verbs, timedelta(seconds=since)))
         notice = notice_of(report, find_zone(tz), ctx.job_id, app.settings.namespace)
-        if not any(each.name == channel and takes_html(each) for each in app.watching.channels):
+        if not any(each.name == channel and sends_html(each) for each in app.watching.channels):
             notice = replace(notice, html="")  # nobody would show it, and a job need not carry it
         app.call(order_delivery(app.verbs, notice, (channel,), app.known_as))
         ctx.fault_point("ordered")

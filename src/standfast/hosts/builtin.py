@@ -12,9 +12,9 @@ from standfast.model.ids import new_job_id
 from standfast.model.job import NewJob, OnLate
 from standfast.model.policy import Policy
 from standfast.model.validation import PRIORITIES
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import DELIVER, deliver_by
 from standfast.observe.alerts.delivery import POLICY as DELIVERY
+from standfast.observe.alerts.senders import Programs
 from standfast.task import Task, declare_task
 
 CANARY = "standfast.canary"

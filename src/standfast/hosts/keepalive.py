@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin
 
 from standfast.errors import ConfigurationError
 from standfast.model.validation import http_url, port_of
-from standfast.observe.http_client import HTTP_ERRORS, failure_reason, send_request
+from standfast.observe.http_client import NoAnswerError, send_request
 
 MOST_REDIRECTS = 5
 _EXAMPLE = "https://shop.example/livez"
@@ -69,12 +69,10 @@ def ping(target: Target, timeout: float, token: str | None = None) -> Pinged:
         headers["Authorization"] = f"Bearer {token}"
     ok, says = False, f"more than {MOST_REDIRECTS} redirects"
     for _ in range(MOST_REDIRECTS + 1):
-        left = began_at + timeout - time.monotonic()
         try:
-            answer = send_request(target.url, left, headers=headers)
-        except HTTP_ERRORS as error:
-            is_late = time.monotonic() - began_at >= timeout
-            says = f"no answer within {timeout:g} s" if is_late else failure_reason(error)
+            answer = send_request(target.url, timeout, headers=headers, began_at=began_at)
+        except NoAnswerError as error:
+            says = str(error)
             break
         if answer.status not in _REDIRECTS or answer.location is None:
             ok, says = answer.status < HTTPStatus.BAD_REQUEST, answer.says

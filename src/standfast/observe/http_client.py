@@ -19,16 +19,15 @@ from urllib.parse import SplitResult
 from standfast.model.display import one_line
 from standfast.model.validation import PORTS, port_of
 
-HTTP_ERRORS = (OSError, http.client.HTTPException, ValueError)
-"""What `send_request` raises where there is no answer."""
-
 _LONGEST_ANSWER = 65_536  # bytes that are read of an answer; nobody looks at them
 _LONGEST_REASON = 200
 
-_Addresses = Iterable[tuple[int, int, int, str, Any]]
-"""Where a host may be reached, as `socket.getaddrinfo` tells it."""
-
+_Addresses = Iterable[tuple[int, int, int, str, Any]]  # as `socket.getaddrinfo` returns them
 Resolve = Callable[..., _Addresses]
+
+
+class NoAnswerError(Exception):
+    """There is no answer. It says why, without anything that was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +52,37 @@ def send_request(
     method: str = "GET",
     body: bytes | None = None,
     resolve: Resolve = socket.getaddrinfo,
+    began_at: float | None = None,
 ) -> HttpAnswer:
-    """Ask, and return the answer, all within so many seconds. Raises one of `HTTP_ERRORS`."""
-    ends_at = time.monotonic() + seconds
+    """Ask, and return the answer, all within so many seconds of the monotonic clock. Raises NoAnswerError."""
+    ends_at = (time.monotonic() if began_at is None else began_at) + seconds
     host, path = url.hostname or "", url.path or "/"
     if url.query:
         path += f"?{url.query}"
-    addresses = _resolved(resolve, host, port_of(url), seconds)
-    with (
-        _connect(addresses, ends_at) as plain,
-        _cut_after(ends_at - time.monotonic(), plain) as is_cut,
-        closing(http.client.HTTPConnection(host, port_of(url))) as connection,
-    ):
-        connection.default_port = PORTS[url.scheme]
-        secured = url.scheme == "https"
-        connection.sock = (
-            ssl.create_default_context().wrap_socket(plain, server_hostname=host) if secured else plain
-        )
-        connection.request(method, path, body, {**headers, "Connection": "close"})
-        with connection.getresponse() as answer:
-            answer.read(_LONGEST_ANSWER)
-        if is_cut():
-            raise TimeoutError  # what was cut off looks like an end
-        return HttpAnswer(answer.status, answer.getheader("Location"))
+    try:
+        addresses = _resolved(resolve, host, port_of(url), ends_at - time.monotonic())
+        with (
+            _connect(addresses, ends_at) as plain,
+            _cut_after(ends_at - time.monotonic(), plain) as is_cut,
+            closing(http.client.HTTPConnection(host, port_of(url))) as connection,
+        ):
+            connection.default_port = PORTS[url.scheme]
+            secured = url.scheme == "https"
+            connection.sock = (
+                ssl.create_default_context().wrap_socket(plain, server_hostname=host) if secured else plain
+            )
+            connection.request(method, path, body, {**headers, "Connection": "close"})
+            with connection.getresponse() as answer:
+                answer.read(_LONGEST_ANSWER)
+            if is_cut():
+                raise TimeoutError  # what was cut off looks like an end
+            return HttpAnswer(answer.status, answer.getheader("Location"))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        is_late = time.monotonic() >= ends_at
+        raise NoAnswerError(f"no answer within {seconds:g} s" if is_late else _reason(error)) from None
 
 
-def failure_reason(error: Exception) -> str:
-    """Return why there is no answer, in words without anything that was sent."""
+def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return one_line(f"its certificate is refused: {error.verify_message}", _LONGEST_REASON)
     if isinstance(error, (socket.gaierror, UnicodeError)):  # the latter for what can be no host name

@@ -42,9 +42,9 @@ from standfast.model.job import Claim, ClaimRef, Ending, KnownTask, Verdict
 from standfast.observe.alerts.alert_rules import ALERTS_OFF, AlertSettings
 from standfast.observe.alerts.board_changes import effective_rules, forget_old_notices, note_missed, withdraw
 from standfast.observe.alerts.checks import next_silence
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import ARGUMENTS, DELIVER, POLICY, QUEUE, deliver_by, delivery_jobs
 from standfast.observe.alerts.monitor import LocalView, Monitor, RoundResult
+from standfast.observe.alerts.senders import Programs
 from standfast.stores.values import BeatAnswer, ClaimRequest, Worker, WorkerBeat, WorkerInfo
 from standfast.stores.verb import arun_procedure
 from standfast.supervisor.alert_pace import AFTER_FAILURE, SELDOM, RoundTriggers

@@ -9,7 +9,6 @@ from alert_receivers import hook
 from standfast import Standfast, State, WebhookChannel
 from standfast.model.outcomes import Fail, Snooze
 from standfast.observe.alerts.alert_rules import AlertSettings
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import (
     DELIVER,
     NOBODY_HAS_IT,
@@ -19,6 +18,7 @@ from standfast.observe.alerts.delivery import (
     order_delivery,
     trial_notice,
 )
+from standfast.observe.alerts.senders import Programs
 from standfast.testing import StandfastKit
 
 SECRET = "a-secret-of-the-receiver"

@@ -11,8 +11,8 @@ from test_send_reports import EVENING, deliveries
 from alert_receivers import mail_server
 from standfast import AppriseChannel, CommandChannel, Standfast
 from standfast.admin.reports import notice_of, schedule_report
-from standfast.observe.alerts.apprise import takes_html
 from standfast.observe.alerts.delivery import ARGUMENTS, send
+from standfast.observe.alerts.senders import takes_html
 from standfast.testing import StandfastKit
 
 

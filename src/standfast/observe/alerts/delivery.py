@@ -25,11 +25,20 @@ from standfast.model.outcomes import Fail, Retry, Snooze
 from standfast.model.policy import Policy
 from standfast.model.redaction import is_secret_name, redact_text, scrub_of
 from standfast.model.states import State
-from standfast.observe.alerts import apprise, command, webhook
 from standfast.observe.alerts.alert_rules import AlertSettings
 from standfast.observe.alerts.channel import AppriseChannel, Channel, CommandChannel, WebhookChannel
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.message import message_of
+from standfast.observe.alerts.senders import (
+    APPRISE_MISSING,
+    Programs,
+    apprise_knows,
+    is_apprise_missing,
+    is_program_missing,
+    is_slip,
+    send_message,
+    takes_html,
+    unknown_url,
+)
 from standfast.stores.contract import Store
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import Verbs, procedure
@@ -194,9 +203,9 @@ def trial_notice(at: datetime) -> Notice:
     )
 
 
-def takes_html(channel: Channel) -> bool:
+def sends_html(channel: Channel) -> bool:
     """Tell whether the HTML of a notice goes through a channel, and not its text."""
-    return isinstance(channel, AppriseChannel) and channel.body is None and apprise.takes_html(channel.url)
+    return isinstance(channel, AppriseChannel) and channel.body is None and takes_html(channel.url)
 
 
 def send(
@@ -209,13 +218,7 @@ def send(
     """Send now, here, as this app; a program is one of `programs`. Raises DeliveryError without secrets in it."""
     message = message_of(notice, title=channel.title, body=channel.body, dashboard_url=dashboard_url, sender=app)
     try:
-        match channel:
-            case AppriseChannel():
-                apprise.send(channel, message)
-            case WebhookChannel():
-                webhook.send(channel, message)
-            case CommandChannel():
-                command.send(channel, message, programs or Programs())
+        send_message(channel, message, programs or Programs())
     except DeliveryError as error:
         failed = DeliveryError(f"channel {channel.name!r}: {discreet(str(error), channel)}", retry=error.retry)
     except Exception as error:  # noqa: BLE001 - what lies below may raise anything, with anything in its words
@@ -255,26 +258,24 @@ def deliver_by(watching: Callable[[], AlertSettings], now: Callable[[], datetime
 def refuse_unusable(channels: Iterable[Channel]) -> None:
     """Raise ConfigurationError where a channel needs what is not installed: for those who are to send."""
     names = [channel.name for channel in channels if isinstance(channel, AppriseChannel)]
-    if names and apprise.is_missing():
-        raise ConfigurationError(f"channel {names[0]!r}: {apprise.MISSING}")
+    if names and is_apprise_missing():
+        raise ConfigurationError(f"channel {names[0]!r}: {APPRISE_MISSING}")
 
 
 def doubts(channels: Iterable[Channel]) -> Iterator[str]:
     """Yield which channels will send nothing from here, as things are now: a program may yet be installed."""
     for channel in channels:
-        if isinstance(channel, CommandChannel) and command.is_missing(channel):
+        if isinstance(channel, CommandChannel) and is_program_missing(channel):
             yield f"channel {channel.name!r}: its program is not there, or cannot be started by who runs this"
-        elif isinstance(channel, AppriseChannel) and apprise.is_slip(channel.url):
-            yield f"channel {channel.name!r}: {apprise.unknown(channel.url)}"
+        elif isinstance(channel, AppriseChannel) and is_slip(channel.url):
+            yield f"channel {channel.name!r}: {unknown_url(channel.url)}"
 
 
 def slow_doubts(channels: Iterable[Channel]) -> Iterator[str]:
     """Yield which channels will send nothing, as far as that takes long to find out."""
     for channel in channels:
-        if not isinstance(channel, AppriseChannel) or apprise.is_slip(channel.url):
-            continue
-        if not apprise.knows(channel.url):
-            yield f"channel {channel.name!r}: {apprise.unknown(channel.url)}"
+        if isinstance(channel, AppriseChannel) and not is_slip(channel.url) and not apprise_knows(channel.url):
+            yield f"channel {channel.name!r}: {unknown_url(channel.url)}"
 
 
 ARGUMENTS = Arguments(deliver_by(AlertSettings, SystemClock().now, Programs()), task=DELIVER)

@@ -13,8 +13,9 @@ from alert_receivers import Listener, Reply, hook, listening, mail_server
 from standfast import AppriseChannel, ConfigurationError
 from standfast.errors import DeliveryError
 from standfast.model.alerts import NoticeKind
-from standfast.observe.alerts import apprise
+from standfast.observe.alerts import senders
 from standfast.observe.alerts.delivery import refuse_unusable, send
+from standfast.observe.alerts.senders import apprise_knows, is_slip, unknown_url
 
 
 def test_a_mail_arrives():
@@ -124,8 +125,8 @@ def test_a_url_that_means_nothing_is_not_tried_again():
 )
 def test_a_url_that_means_nothing_is_named_by_its_scheme(url, words):
     """And by what is near; the rest of it is secret."""
-    assert not apprise.knows(url)
-    assert apprise.unknown(url) == f"its url is none that {words}"
+    assert not apprise_knows(url)
+    assert unknown_url(url) == f"its url is none that {words}"
 
 
 def test_no_scheme_of_apprise_is_taken_for_a_slip():
@@ -133,11 +134,11 @@ def test_no_scheme_of_apprise_is_taken_for_a_slip():
     found = Apprise().details()["schemas"]
     schemes = {name for each in found for kind in ("protocols", "secure_protocols") for name in each[kind] or ()}
     assert len(schemes) > 100
-    assert [name for name in ("http", "https", *sorted(schemes)) if apprise.is_slip(f"{name}://x")] == []
+    assert [name for name in ("http", "https", *sorted(schemes)) if is_slip(f"{name}://x")] == []
 
 
 def test_without_apprise_the_remedy_is_told_before_anything_is_sent(monkeypatch):
-    monkeypatch.setattr(apprise, "find_spec", lambda _: None)
+    monkeypatch.setattr(senders, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"channel 'mail': .*pip install -e 'path/to/the/clone\[alerts\]'"):
         refuse_unusable([AppriseChannel(name="mail", url="mailto://x")])
     refuse_unusable([])

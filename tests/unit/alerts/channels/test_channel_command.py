@@ -12,8 +12,8 @@ import pytest
 from alert_notices import notice
 from standfast import CommandChannel
 from standfast.errors import DeliveryError
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import send
+from standfast.observe.alerts.senders import Programs
 
 
 def python(code, *arguments, **how):
