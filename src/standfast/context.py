@@ -26,8 +26,6 @@ from standfast.model.outcomes import Interrupted, Suspended
 from standfast.model.suggestions import with_migration_hints
 from standfast.model.validation import MAX_DELAY, Seconds, as_seconds, is_finite
 
-# How long a piece of work may go on: what it can ask about that, and sleeps that end when it should end.
-
 LONGEST_SLEEP = MAX_DELAY.total_seconds()
 
 
@@ -394,8 +392,6 @@ def _in_step(seconds: float) -> float:
     step = current_step.get()
     return seconds if step is None else min(seconds, step.left)
 
-
-# What an app may put around its jobs and its workers: middleware and lifespans.
 
 CallNext = Callable[[], Awaitable[Any]]
 """Runs the next middleware, or the handler, and returns what it returned."""

@@ -62,9 +62,6 @@ class StandfastError(Exception):
     """The root of all errors raised on purpose."""
 
 
-# -- your code ------------------------------------------------------------------------------------------------
-
-
 class ConfigurationError(StandfastError):
     """A setting, a URL or a task declaration is wrong: `in_code`, or else in a file or a variable."""
 
@@ -77,9 +74,6 @@ class UnknownTaskError(ConfigurationError):
 
 class ArgumentsError(StandfastError):
     """Arguments do not fit the task's parameters; nothing was enqueued."""
-
-
-# -- the store ------------------------------------------------------------------------------------------------
 
 
 class StoreError(StandfastError):
@@ -102,9 +96,6 @@ class ValueNotStoredError(StoreError):
 
 class SchemaError(StoreError):
     """The store's tables belong to another release."""
-
-
-# -- jobs, keys, schedules, incidents, alerts -----------------------------------------------------------------
 
 
 class JobNotFoundError(StandfastError):
@@ -155,9 +146,6 @@ class DeliveryError(StandfastError):
         self.retry = retry
 
 
-# -- locks ----------------------------------------------------------------------------------------------------
-
-
 class LockError(StandfastError):
     """A lock cannot be had, kept or given back."""
 
@@ -174,9 +162,6 @@ class LockStateError(LockError):
     """The lock is held already by this object, or it is not held by who gives it back."""
 
 
-# -- in the background -----------------------------------------------------------------------------------------
-
-
 class BackgroundError(StandfastError):
     """Work in the background cannot begin, or cannot be waited for like this."""
 
@@ -191,9 +176,6 @@ class BackgroundClosedError(BackgroundError):
 
 class BackgroundCancelledError(BackgroundError):
     """Work in the background was cancelled, or never began: it has no result."""
-
-
-# -- inside a worker ------------------------------------------------------------------------------------------
 
 
 class ResultEncodingError(StandfastError):
@@ -222,9 +204,6 @@ class WaitTimeoutError(StandfastError, TimeoutError):
 
 class WorkerBuriedError(StandfastError):
     """The worker was declared dead, and its claims were given to others."""
-
-
-# -- results --------------------------------------------------------------------------------------------------
 
 
 class ResultError(StandfastError):

@@ -43,8 +43,6 @@ from standfast.stores.contract import Store
 from standfast.stores.verb import Verb
 from standfast.stores.waiter import JobWait, WaitCondition, Waiter, job_not_found
 
-# Sending a signal to a job: what its handler waits for with `ctx.wait_for`.
-
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)

@@ -209,8 +209,6 @@ def _section_of_project(content: Mapping[str, Any]) -> Any:
     return tools.get("standfast") if isinstance(tools, dict) else tools
 
 
-# Puts the settings together from all their sources and checks them all at once.
-#
 # Weakest first: default, file, argument in code, environment, command line. Only the value that counts is checked.
 
 log = logging.getLogger(__name__)
@@ -337,8 +335,6 @@ def _refuse(problems: list[str], *, in_code: bool) -> NoReturn:
     error.in_code = in_code
     raise error
 
-
-# Settings: what can be set, from where, checked once and all together.
 
 __all__ = [
     "BY_DEFAULT",

@@ -448,8 +448,6 @@ def _noting_stored(count: int) -> Iterator[None]:
         raise
 
 
-# The `@app.task` decorator: bare or with arguments, for sync and async functions, with or without a Context.
-#
 # The overloads tell a type checker, for each kind of function, which arguments `enqueue` takes and what the result
 # is. A Context in first position is not among the arguments; elsewhere it works, but a type checker asks for it.
 

@@ -21,8 +21,6 @@ from standfast.errors import StandfastError
 from standfast.model.display import standfast_version
 from standfast.model.phrases import Phrase, in_english
 
-# Requests to the API and its answers, as Starlette has them.
-
 LONGEST_BODY = 2 * 1024 * 1024
 """Bytes of a body that is read: arguments are half of that, at most."""
 
@@ -117,8 +115,6 @@ def _json(
     body = msgspec.json.encode(told, enc_hook=in_english)
     return Response(body, int(status), {**_HEADERS, **(headers or {})}, media_type="application/json")
 
-
-# The OpenAPI document, made from the operations. Pure.
 
 Schema = dict[str, Any]
 
@@ -268,8 +264,6 @@ def _without_asked(schemas: dict[str, Schema], operations: Sequence[AnyOperation
     asked = {operation.asked.__name__ for operation in operations}
     return {name: schema for name, schema in schemas.items() if name not in asked}
 
-
-# The routes of the API: one for each operation, the document that describes them, and what is said elsewhere.
 
 PREFIX = "/api/v1"
 

@@ -69,8 +69,6 @@ def takes_of(kind: inspect.Type | None) -> Phrase | None:
     return takes
 
 
-# From fields of a URL or a form, or from JSON, to what an operation is asked. All that is wrong is said.
-
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 
 DEEPEST = 64
@@ -163,9 +161,6 @@ def _is_too_deep(value: Any) -> bool:
             return False
         level = inner
     return any(isinstance(each, dict | list) for each in level)
-
-
-# Files for people to keep, sent while they are written. Who goes away before the end, ends the writing.
 
 
 def file_of(request: Request, told: JobsExported) -> Response:

@@ -56,8 +56,6 @@ def refuse_wsgi(web: Any) -> None:
         raise ConfigurationError(f"a {type(web).__name__} is a WSGI app: take bind from standfast.hosts.wsgi")
 
 
-# Binds a host to a web app: it starts by itself where, and as soon as, this process serves requests.
-#
 # A module that binds is still being imported, and may declare tasks below that line. So the start waits, in a thread,
 # until whoever imports it is done; inside gunicorn until its worker is up, which by then has given up its privileges.
 

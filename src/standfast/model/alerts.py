@@ -261,9 +261,6 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     html: str = ""
 
 
-# Objectives: what the jobs of a task or a queue are to keep, and over which time. Pure.
-
-
 class Objective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the jobs of a task or a queue, the share `target` starts within `start_within` seconds, or succeeds.
 

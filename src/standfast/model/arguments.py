@@ -44,8 +44,6 @@ from standfast.model.pydantic_models import Adapted, is_adapted, is_field, witho
 from standfast.model.secrets import MASK, NO_SECRETS, Scrub, Secret, holds_secret, trace_of
 from standfast.model.suggestions import option_meant
 
-# What a function says about its arguments: names, types, which are secret, which is the Context.
-
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -141,8 +139,6 @@ def _decoder_for(
     ]
     return decoder_of(msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True))
 
-
-# How the arguments of an older payload become those of today, one version at a time.
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 """Takes the arguments of one version as plain JSON values and returns those of the next."""
@@ -348,8 +344,6 @@ class Arguments:
             pass  # what cannot be read cannot be told either
         return Scrub(values) if values else NO_SECRETS
 
-    # -- encoding ---------------------------------------------------------------------------------------------
-
     def _positional(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: ResolvedSignature
     ) -> dict[str, Any]:
@@ -473,8 +467,6 @@ class Arguments:
                 )
         return ""
 
-    # -- decoding ---------------------------------------------------------------------------------------------
-
     def _decode_apart(self, payload: bytes, envelope: _Envelope, known: ResolvedSignature) -> dict[str, Any]:
         """Read a payload that has secrets, or is to be upgraded; whatever goes wrong, no secret is told."""
         scrub = self.scrub_for(payload)
@@ -505,8 +497,6 @@ class Arguments:
             f"{MISFIT} {self.task}: {problem}; correct what enqueues it, or, where the parameters of the task have"
             " changed, raise its version and declare an upgrade"
         )
-
-    # -- declaration ------------------------------------------------------------------------------------------
 
     @property
     def _resolved(self) -> ResolvedSignature:
@@ -543,8 +533,6 @@ def _without_names(stored: Any) -> list[Any]:
         return [value for each in stored for value in _without_names(each)]
     return [stored]
 
-
-# How arguments and results become bytes and come back: JSON through msgspec, never pickle.
 
 __all__ = [
     "MASK",

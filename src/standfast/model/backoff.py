@@ -105,9 +105,6 @@ class Custom:
         return wait if isinstance(wait, timedelta) else timedelta(seconds=wait)
 
 
-# How often a step is tried in one run, and with which waits.
-
-
 @dataclass(frozen=True, slots=True)
 class Retries:
     """At most `attempts` tries, with waits as `backoff` says; with `on`, after such exceptions only."""
@@ -135,8 +132,6 @@ class Retries:
 ONCE = Retries(attempts=1)
 """No second try."""
 
-
-# Trying again: after which errors, with which pauses, and for how long.
 
 TRANSIENT_ERRORS = (StoreUnavailableError, StoreFullError)
 """Errors after which the same call may succeed."""

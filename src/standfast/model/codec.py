@@ -188,8 +188,6 @@ def error_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-# Whether a value arrives as it was given. Pure.
-
 _GONE = object()
 _NO_REFERENCES = 2
 """The version of marshal's format in which equal values are equal bytes: later ones have references."""
@@ -382,9 +380,6 @@ def _met_in_set(given: AbstractSet[Any], received: AbstractSet[Any]) -> bool:
     return any(isinstance(each, float) and each in exact for each in given)
 
 
-# What handlers return, as JSON: written only if it is read back as it was.
-
-
 class Results:
     """What one task returns: encodes it, and refuses what would be read back as something else.
 
@@ -470,8 +465,6 @@ def decode_result(encoded: bytes, type: Any = Any) -> Any:  # noqa: A002 - the w
         ) from error
 
 
-# The trace that a job belongs to, carried in its payload: a key `trace` after the arguments, and none without one.
-#
 # It holds what a propagator writes, with W3C's that is `traceparent` and `tracestate`. It is no argument: handlers do
 # not receive it, and releases that know nothing of it pass it over.
 

@@ -65,9 +65,6 @@ def _wake(waiting: "asyncio.Future[None]") -> None:
         waiting.set_result(None)
 
 
-# How a loop rests: for a time, unless it is called before.
-
-
 class Wakeup:
     """Ends the rest of a loop. One that is called while it is busy does not rest the next time: no call is lost."""
 
@@ -88,8 +85,6 @@ class Wakeup:
         return True
 
 
-# A thread that is there for as long as there is something to do.
-#
 # called ─► starts ─► attends, and is woken by each call ─► has nothing to do for a moment ─► leaves
 #
 # After it left, the next call starts another.
@@ -162,8 +157,6 @@ class OnDemandThread:
         except Exception as error:  # noqa: BLE001 - whoever counts on it has to hear of that
             self._failed(error)
 
-
-# Code that is written once, as async code, for sync and async callers.
 
 T = TypeVar("T")
 

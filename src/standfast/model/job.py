@@ -272,8 +272,6 @@ class Cancellation(StrEnum):
     TOO_LATE = "too_late"
 
 
-# Where the metadata of a job tells which schedule it comes from, or through which channel it delivers. Pure.
-
 SCHEDULE_KEY = "standfast.schedule"
 """Where the metadata of a job names the schedule that it comes from."""
 

@@ -109,8 +109,6 @@ def is_suspended(reason: str | None) -> bool:
     return reason == SLEEPING or signal_name(reason) is not None
 
 
-# What signals may be named.
-
 _LONGEST = 100
 
 

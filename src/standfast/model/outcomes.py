@@ -61,8 +61,6 @@ class Fail(Outcome):
     reason: str = "failed by its handler"
 
 
-# What ends an attempt from within. Neither is an `Exception`: no handler's `except Exception` can swallow it.
-
 E = TypeVar("E", bound=BaseException)
 
 

@@ -114,9 +114,6 @@ def phrase_in(error: Exception) -> Phrase:
     return as_phrase(said if isinstance(said, Phrase) else str(error))
 
 
-# The texts of one language: `[jobs.found]` has `one` and `other`, as what depends on a number has its forms by the
-# name of the rule of plurals.
-
 ONE, OTHER = "one", "other"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -165,8 +162,6 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
         else:
             yield from _flat(value, f"{prefix}{name}.")
 
-
-# Phrases in words.
 
 PHRASE_TEXTS = Path(__file__).parent / "texts"
 """Where the words of phrases are, a file for each language."""
@@ -231,8 +226,6 @@ def in_english(value: object) -> str:
     raise NotImplementedError
 
 
-# Phrases that were written down in English, such as why a fire was missed, read back by their own words. Pure.
-#
 # What is stored stays readable to whoever looks into the store, and to releases that know no phrases; what they wrote
 # is read as well. Text that is no phrase of ours, such as the reason that a person gave, is left as it is.
 
@@ -307,8 +300,6 @@ def _of_section(section: str) -> Iterator[_Form]:
         if fixed:
             yield _Form(key, fixed, re.compile(pattern), frozenset(numbers))
 
-
-# What there is to say, apart from its words: a code and what it is about. Each language has a file of words.
 
 __all__ = [
     "Dated",

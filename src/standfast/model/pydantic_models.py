@@ -143,9 +143,6 @@ def first_problem(error: Exception) -> str:
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
-# -- which fields were set ------------------------------------------------------------------------------------
-
-
 def without_marks(value: Any) -> Any:
     """Return a JSON value without what says which fields were not set."""
     if isinstance(value, dict):

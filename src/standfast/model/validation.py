@@ -15,10 +15,6 @@ from standfast.model.clock import EARLIEST, LATEST
 from standfast.model.display import size_of
 from standfast.model.job import OnConflict, OnLate
 
-# What declarations take, and how it is read: seconds or timedeltas, words, one or several. Pure.
-#
-# What cannot be read is kept as it is: `problems.py` complains of it.
-
 W = TypeVar("W", bound=StrEnum)
 
 Seconds = float | timedelta
@@ -258,8 +254,6 @@ def _said(span: Any) -> str:
     return f"{span.total_seconds():g} s" if isinstance(span, timedelta) else repr(span)
 
 
-# Spans of time as people write them: 30s, 15m, 1h30m, 2d. Pure.
-
 _NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
 _PIECE = re.compile(rf"(?P<number>{_NUMBER.pattern}) ?(?P<unit>ms|s|min|m|h|d|w) ?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -283,8 +277,6 @@ def read_span(text: str) -> timedelta:
         raise ValueError(f"'{text}' is {problem}; write e.g. 30s, 15m, 1h30m or 2d")
     return timedelta(seconds=seconds)
 
-
-# URLs of the web that people give us, checked where they are declared. Pure.
 
 EXAMPLE = "https://host.example/path"
 

@@ -50,8 +50,6 @@ async def _asked(auth: Auth, request: Request) -> object:
     return await found if inspect.isawaitable(found) else found
 
 
-# The entrance: says of every request who it is, or why it is refused.
-#
 # where from ─► by which name ─► who ─► how often ─► a write: from our own pages? with the token of the form?
 #
 # Closed unless told otherwise: this machine only, and only who signed in. Belongs to one event loop.
@@ -225,8 +223,6 @@ class Authenticator:
         """Let go of what hashes passwords."""
         self._register.close()
 
-    # -- who -------------------------------------------------------------------------------------------------
-
     async def _is_still_known(self, admitted: Identity, request: Request) -> bool:
         """Tell whether the host still knows somebody, by its answer of a moment ago."""
         now = self._ticks()
@@ -279,8 +275,6 @@ class Authenticator:
     def _slow_down(self, caller: Caller) -> None:
         if wait := self._strangers.take(key_of(caller.address)):
             raise RefusedError(later(wait))
-
-    # -- writes ----------------------------------------------------------------------------------------------
 
     async def _demand_meant(self, request: Request, admitted: Identity) -> None:
         """Raise RefusedError unless a write comes from our own pages. A program's token is proof enough."""

@@ -64,8 +64,6 @@ def later(seconds: float) -> Refusal:
     return Refusal(HTTPStatus.TOO_MANY_REQUESTS, Code.TOO_MANY, "too many requests: try again later", headers)
 
 
-# Where a request comes from, and by which name. Pure.
-#
 # A peer is the address of its connection. What headers say about other addresses is read only where the peer is one
 # of the proxies that are trusted, and then as far as the first address that is none of them: what stands before it
 # may be a stranger's word.
@@ -190,8 +188,6 @@ def check_host(host: str) -> str:
     return name
 
 
-# Whether a write comes from our own pages, or from a program; never from another site. Pure.
-
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods of requests that change nothing."""
 
@@ -213,8 +209,6 @@ def refuse_origin(headers: Headers, ours: AbstractSet[str], *, needs_proof: bool
         return _ELSEWHERE
     return _UNKNOWN if needs_proof and not sites and not origins else None
 
-
-# What every answer says about itself: nothing from elsewhere, in nobody's frame, kept by nobody.
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -255,8 +249,6 @@ def cookie(name: str, value: str, *, path: str, secure: bool, lasts: int | None 
     age = "" if lasts is None else f"; Max-Age={lasts}"
     return f"{name}={value}; Path={path}; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}{age}"
 
-
-# Where somebody is sent after they have signed in or done something: to a page of ours, and nowhere else. Pure.
 
 LONGEST_PATH = 2000
 _LOCAL = re.compile(r"/(?![/\\])[!#-\[\]^-~]*", re.ASCII)

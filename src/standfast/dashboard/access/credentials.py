@@ -24,8 +24,6 @@ def unknown_grant(grants: Iterable[str]) -> str | None:
     return None if unknown is None else f"there is no operation {unknown!r}; {hint(unknown, worth_granting)}"
 
 
-# Files that hold what must not be read by everybody: lines `name:role[,grant…]:something`.
-
 _LARGEST = 1 << 20
 _NAME = re.compile(r"[\w.@+-]{1,64}")
 _GRANT = re.compile(r"[a-z_]+\.[a-z_]+")
@@ -108,8 +106,6 @@ def read_user(name: str, role_and_grants: str, where: str) -> User:
         raise ConfigurationError(f"{where}: {wrong}")
     return User(name, ROLES[role], frozenset(grants))
 
-
-# Tokens: long secrets for programs, and for people who have one. Whoever has it is whom it stands for.
 
 TOKEN_USER = User("token", Role.ADMIN)
 """Whom a token stands for that is given without a name."""

@@ -109,8 +109,6 @@ def _read_host(host: str) -> str:
         raise ConfigurationError(f"{host!r} is no name of a host; write e.g. jobs.example.org") from error
 
 
-# What is sent to us: read as far as its limits, and no further.
-
 LARGEST_BODY = 256 * 1024
 MOST_FIELDS = 200
 SLOWEST_BODY = 20.0

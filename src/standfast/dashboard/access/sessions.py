@@ -180,8 +180,6 @@ def secret_from(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-# Browsers in which somebody has signed in with a password before: others who guess do not lock these out.
-
 KNOWN_COOKIE = "standfast_known"
 KNOWN_FOR = 90 * 86_400
 """Seconds for which a browser is known."""

@@ -43,8 +43,6 @@ class Identity:
     session: Session | None = None
 
 
-# Lock-out on guessing: who fails has to wait, longer each time, and is forgiven after a while. Pure but for time.
-#
 # Failures are counted for the peer and for the name, and both must be free. What comes while one has to wait is not
 # even looked at and does not count: so nobody keeps a name locked for longer than `LONGEST_WAIT` at a time. A browser
 # in which somebody has signed in before has a count of its own: others who guess at the name do not lock it out.
@@ -134,8 +132,6 @@ class SignInThrottle:
         return len(self._failures)
 
 
-# Links by which somebody signs in once: whoever can read the terminal has it, and nobody after them.
-
 LINK_SPAN = 600.0
 """Seconds for which a link can be used."""
 
@@ -175,8 +171,6 @@ class Links:
                 del self._ends[found]
             return found is not None
 
-
-# Signing in, by link, token or password, and signing out. Each sign-in begins a session that was never there.
 
 RATE, BURST = 0.2, 10.0
 """Attempts a second from each address, and how many may come at once."""

@@ -102,9 +102,6 @@ class Passwords:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-# The user file: one line for each, `name:role[,grant…]:argon2-hash`. It is read again when it changes.
-
-
 class UserFile:
     """Who may sign in with a password. What is wrong with the file is told at once, and then at each use."""
 
@@ -186,8 +183,6 @@ def _replace(path: Path, text: str) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 
-
-# Who is known, and by what: the token, the password, or the link by which they came.
 
 _log = logging.getLogger(__name__)
 

@@ -83,11 +83,7 @@ class SignInAudit:
             log.warning("%s of %s is not in the audit trail: %s", what, who, trouble)
 
 
-# The doorway: every request passes it. Who is not let in gets no further; every answer leaves with our headers.
-#
 # static files ─► whoever may reach us      sign-in, sign-out ─► here      all else ─► whoever is signed in
-#
-# Who comes and goes is written down.
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -168,8 +164,6 @@ class AccessMiddleware:
         else:
             inner = {**visit.scope(), "scheme": visit.caller.scheme, ADMITTED: admitted}
             await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
-
-    # -- coming and going ------------------------------------------------------------------------------------
 
     async def _at_the_door(self, visit: "_Visit") -> Response:
         if visit.request.method not in {"GET", "HEAD", "POST"}:

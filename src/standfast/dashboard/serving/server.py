@@ -192,8 +192,6 @@ def _abort(wire: socket.socket) -> None:
         wire.shutdown(socket.SHUT_RDWR)
 
 
-# Connections that say in time what they want, or are closed: who opens many and says nothing takes every place.
-
 PATIENCE = 10.0
 """Seconds for the head of a request to be there whole."""
 
@@ -255,8 +253,6 @@ class TimedProtocol(H11Protocol):
             self._end = None
 
 
-# Warnings that whoever connects can cause, written once in a while: no stranger fills the disk.
-
 PAUSE = 60.0
 """Seconds for which the same warning is not written again."""
 
@@ -283,8 +279,6 @@ class LogThrottle(logging.Filter):
             record.msg = f"{record.msg} (and {left_out} times more since this was said last)"
         return True
 
-
-# The dashboard on a port of its own.
 
 PORT = 8080
 """Where it is, unless something else is."""

@@ -8,8 +8,6 @@ from types import MappingProxyType
 from standfast.model.phrases import PHRASE_TEXTS as PHRASES
 from standfast.model.phrases import Texts, texts_below
 
-# Which language somebody is spoken to in. Pure.
-
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh-Hant": "繁體中文"})
 """The languages there are, with their own names; the first serves where no other is wanted."""
 
@@ -50,9 +48,6 @@ def _weight(text: str) -> float:
         return float(text) if text else 1.0
     except ValueError:
         return 0.0
-
-
-# The texts of the dashboard in one language, with the words of phrases.
 
 
 @cache

@@ -214,8 +214,6 @@ def _n(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-# The charts of the pages: which figures are drawn together, and how their numbers are read.
-
 SPANS = ("1h", "6h", "24h", "7d", "30d")
 PERCENTILES = ("p50", "p95", "p99")
 _POINT_SECONDS = 60

@@ -34,8 +34,6 @@ def has_changed(request: Request) -> bool:
     return bool(now - first < CHANGED_FOR)
 
 
-# What is said once, on the page after a form was sent: it travels in a cookie that the next page takes away.
-
 FLASH_COOKIE = "standfast_said"
 LONGEST = 600
 _SECONDS = 60

@@ -164,8 +164,6 @@ PAGES = (
 )
 
 
-# Answers requests for pages: looks a page up, reads what it shows, and says what is wrong where something is.
-
 LONGEST_ADDRESS = 4000
 """So long an address may be that somebody watches."""
 

@@ -127,9 +127,6 @@ async def problem_of(view: View, error: StandfastError, *, frame: bool = False) 
     return await page_of(view, "error", shown, frame=frame), int(status)
 
 
-# The page on which people sign in. What they send is read by the entrance.
-
-
 def sign_in_page(
     texts: Texts,
     prefix: str = "",

@@ -118,8 +118,6 @@ def _answered(
     return response
 
 
-# The routes of the pages. Whoever serves them lets people in first: nothing here asks who somebody is.
-
 _ID = pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}")
 _YEAR = 365 * 86400
 

@@ -72,8 +72,6 @@ class OwnLoop:
         await over.wait()
 
 
-# Daemon threads for plain functions: as many as run at a time, and no more.
-
 Piece = tuple[Callable[[], None], Callable[[], None]]
 """What a thread does, and what it does when it is free again for another."""
 
@@ -117,9 +115,6 @@ class Threads:
                 self._free += 1
             then()
             del run, then  # nothing of the work is kept while there is nothing to do
-
-
-# What a process owes to work in its background: to end it at its exit, and to have none of its parent's.
 
 
 class Kept(Protocol):
@@ -179,8 +174,6 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-# Tells of exceptions that ended work in the background, in a thread of its own: nobody waits for store or disk.
-#
 # The thread begins with the first exception. In a process without any, nothing of what makes incidents is even
 # imported.
 
@@ -276,8 +269,6 @@ class ExceptionReporter:
             log.exception("what fails in the background cannot be told any more")
 
 
-# All the work in the background of one app: so much at a time, known by name, and ended with the app.
-#
 # open ─► closed: nothing begins ─► all are told ─► grace ─► coroutines are cancelled ─► what goes on is named
 # ▲                                                                                           │
 # └───────────────────────────── opened again, or a forked process ◄──────────────────────────┘
@@ -415,8 +406,6 @@ class BackgroundGroup:
         self._begin_life()
         for work in inherited:
             work.abandon()
-
-    # -- inside ----------------------------------------------------------------------------------------------
 
     def _start(self, work: AnyWork) -> bool:
         """Begin with what has a place; return whether that was possible."""

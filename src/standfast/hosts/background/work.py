@@ -151,8 +151,6 @@ def _bind(
     return inspect.BoundArguments(signature, bound.arguments)
 
 
-# What `app.background` returns: a piece of work, and the way to ask about it, to wait for it and to cancel it.
-#
 # waiting ─► running ─► completed | failed | cancelled          enqueued: it became a durable job instead
 # └──────────────────────────────► cancelled
 
@@ -280,8 +278,6 @@ class Enqueued(Background[R]):
         return True
 
 
-# One piece of work in this process: how it is run, and what is made of its end.
-
 work_here: ContextVar["Work[Any] | None"] = ContextVar("standfast_background", default=None)
 """The work in which the code that asks runs."""
 
@@ -344,8 +340,6 @@ class Work(Background[R]):
         self._task: asyncio.Task[None] | None = None
         self._over = Latch()
 
-    # -- what its handle tells -----------------------------------------------------------------------------------
-
     @property
     def state(self) -> BackgroundState:
         """Where it is now."""
@@ -405,8 +399,6 @@ class Work(Background[R]):
         return ResultTimeoutError(
             f"{self.name} is still {self.state} after {timeout:g} s; it goes on, ask again later"
         )
-
-    # -- how it is run -------------------------------------------------------------------------------------------
 
     def begin(self, at: datetime) -> None:
         """Take note that it begins now."""

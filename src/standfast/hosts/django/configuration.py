@@ -63,8 +63,6 @@ def _awaited(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-# What the settings of a Django project say: the dict STANDFAST, and the app that it names.
-
 TARGET = "standfast.hosts.django.target:app"
 """The MODULE:APP of every Django project: it sets Django up before it imports the app that the settings name."""
 
@@ -150,9 +148,6 @@ def app_of(target: str) -> Standfast:
     return app
 
 
-# The TASKS of a project, as tasks of its app: a worker has to know them before it claims a job of theirs.
-
-
 def declare_backends(app: Standfast) -> None:
     """Declare what runs the tasks of every backend in TASKS whose jobs this app has."""
     if not getattr(settings, "TASKS", None):
@@ -163,9 +158,6 @@ def declare_backends(app: Standfast) -> None:
     for backend in task_backends.all():
         if isinstance(backend, StandfastBackend) and backend.app is app:
             backend.declare()
-
-
-# The system checks: `manage.py check` tells what is wrong with STANDFAST, each with a remedy.
 
 
 def check_settings(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:  # noqa: ARG001 - Django's signature

@@ -74,8 +74,6 @@ def _task_classes() -> tuple[type, ...]:
     return (DjangoTask,)
 
 
-# A job of ours as a TaskResult of Django's.
-
 _STATUS = {
     State.RUNNING: TaskResultStatus.RUNNING,
     State.COMPLETED: TaskResultStatus.SUCCESSFUL,
@@ -175,8 +173,6 @@ def _error(path: str, traceback: str) -> Any:
     return TaskError(exception_class_path=path, traceback=traceback)
 
 
-# The tasks of ours that run Django's: two for each backend in TASKS, for functions and for coroutines.
-#
 # started ─► the function ─► returns ─► finished, SUCCESSFUL
 # └────────► raises ──► finished, FAILED      (or READY, where it will be tried again)
 #

@@ -85,8 +85,6 @@ def _is_home(app: Standfast, connection: Any) -> bool:
     return True
 
 
-# The backend for Django's TASKS: its tasks become jobs of a Standfast app.
-
 _OWN = ("app", "database")
 _POLICY = (
     "max_attempts",
