@@ -22,7 +22,7 @@ from standfast.errors import ArgumentsError, ConfigurationError, LostClaimError
 from standfast.model.codec import Injected
 from standfast.model.concurrency import refuse_in_event_loop
 from standfast.model.job import Claim, Progress, planned_of, schedule_of
-from standfast.model.outcomes import Interrupted, Suspended
+from standfast.model.outcomes import Interrupted
 from standfast.model.suggestions import with_migration_hints
 from standfast.model.validation import MAX_DELAY, Seconds, as_seconds, is_finite
 
@@ -79,18 +79,6 @@ def _read(seconds: Any) -> float:
         )
     return float(span)
 
-
-__all__ = [
-    "JOB_LOGGER",
-    "AttemptControl",
-    "Context",
-    "Interrupted",
-    "JobLogger",
-    "Scrub",
-    "Suspended",
-    "Transaction",
-    "current_context",
-]
 
 JOB_LOGGER = "standfast.job"
 """The name of the logger of `Context.log`."""

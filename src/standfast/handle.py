@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import msgspec
 
 from standfast.durable.files import SavedFile
+from standfast.durable.lock import House
 from standfast.durable.runtime import current_attempt
 from standfast.errors import (
     ArgumentsError,
@@ -67,26 +68,22 @@ def encode_signal(name: str, data: Any) -> bytes:
     return body
 
 
-async def send(caller: "Caller", job_id: str, name: str, data: Any, *, at_once: bool) -> None:
+async def send(way: "_Way", job_id: str, name: str, data: Any) -> None:
     """Send a signal once: a try whose answer was lost may have sent it, and the next has the same token."""
-    body, token, patience = encode_signal(name, data), new_job_id(), RetryDeadline(caller.retry_for)
+    verbs, body, token = way.caller.verbs, encode_signal(name, data), new_job_id()
+    patience = RetryDeadline(way.caller.retry_for)
     while True:
         try:
-            verb = caller.verbs.signal(job_id, name, token, body)
-            sent = caller.call(verb) if at_once else await caller.acall(verb)
+            sent = await way.run(verbs.signal(job_id, name, token, body))
         except TRANSIENT_ERRORS as error:
             pause = patience.pause_after(error)
         else:
             break
-        if at_once:
-            time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
-        else:
-            await asyncio.sleep(pause)
+        await way.pause(pause)
     if not sent:
         raise too_late(job_id, name)
     with suppress(StoreError):  # it is sent, whatever becomes of the hint
-        look = caller.verbs.get(job_id)
-        _tell_slip(name, caller.call(look) if at_once else await caller.acall(look))
+        _tell_slip(name, await way.run(verbs.get(job_id)))
 
 
 def _tell_slip(name: str, job: Job | None) -> None:
@@ -107,8 +104,11 @@ LONGEST_SLEEP = 1.0
 """Seconds until a wait looks at the clock again: it may be a test's, or have gone on while the machine slept."""
 
 
-class Caller(Protocol):
+class Caller(House, Protocol):
     """Whoever can run verbs on the store of an app: the app itself."""
+
+    tracing: Tracing | None
+    """What makes spans, if the app is traced."""
 
     @property
     def verbs(self) -> Store:
@@ -116,23 +116,8 @@ class Caller(Protocol):
         ...
 
     @property
-    def clock(self) -> Clock:
-        """Where time comes from."""
-        ...
-
-    @property
     def waiter(self) -> Waiter:
         """Where to wait for jobs."""
-        ...
-
-    @property
-    def retry_for(self) -> float:
-        """For how many seconds an enqueue goes on trying while the store is away, unless it says so itself."""
-        ...
-
-    @property
-    def tracing(self) -> Tracing | None:
-        """What makes spans, if the app is traced."""
         ...
 
     def call(self, verb: Verb[T], tx: Any = None) -> T:
@@ -164,18 +149,6 @@ _ELSEWHERE = {
 """What people write who come from other systems, and how it is written here."""
 
 
-class _Way(Protocol):
-    """How a handle asks: it blocks, or it awaits. So what it asks is written once."""
-
-    async def run(self, verb: Verb[T]) -> T:
-        """Run a verb on the store."""
-        ...
-
-    async def ended(self, watch: JobWait, within: float) -> bool:
-        """Wait for the end of a watch for so many seconds at most; return whether it came."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Blocking:
     """Never lets go of the thread, so that a coroutine that asks like this is done in one go."""
@@ -187,6 +160,9 @@ class _Blocking:
 
     async def ended(self, watch: JobWait, within: float) -> bool:
         return watch.ended(within)
+
+    async def pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - no event loop is waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +176,13 @@ class _Awaiting:
 
     async def ended(self, watch: JobWait, within: float) -> bool:
         return await watch.aended(within)
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+_Way = _Blocking | _Awaiting
+"""How a handle asks: what it asks is written once, as async code."""
 
 
 @with_migration_hints(_ELSEWHERE)
@@ -264,11 +247,11 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         for `retry_for`, and counts once. Raises ArgumentsError for what JSON cannot carry, JobNotFoundError, and
         JobStateError where the job is over, or was sent as many signals as a job may be.
         """
-        run_without_loop(send(self.caller, self.id, name, data, at_once=True))
+        run_without_loop(send(_Blocking(self.caller), self.id, name, data))
 
     async def asignal(self, name: str, data: Any = None) -> None:
         """Send the job a signal as `signal` does, without blocking the event loop."""
-        await send(self.caller, self.id, name, data, at_once=False)
+        await send(_Awaiting(self.caller), self.id, name, data)
 
     def result(self, timeout: float | None = None) -> R:
         """Wait for the job and return what its handler returned; None waits for ever.

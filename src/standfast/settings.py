@@ -15,15 +15,15 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.model.configuration import (
-    DEFAULT_URL,
     DEFAULTS,
-    LONGEST_SPAN,
     NONE_WORD,
     RULES,
     Settings,
     UnfitError,
 )
 from standfast.model.suggestions import hint
+
+__all__ = ["Loaded", "Settings", "load_settings", "read_settings"]
 
 PREFIX = "STANDFAST_"
 URL_VARIABLE = f"{PREFIX}URL"
@@ -334,16 +334,3 @@ def _refuse(problems: list[str], *, in_code: bool) -> NoReturn:
     error = ConfigurationError(problems[0] if len(problems) == 1 else several)
     error.in_code = in_code
     raise error
-
-
-__all__ = [
-    "BY_DEFAULT",
-    "DEFAULT_URL",
-    "HOST_VARIABLE",
-    "LONGEST_SPAN",
-    "URL_VARIABLE",
-    "Loaded",
-    "Settings",
-    "load_settings",
-    "read_settings",
-]

@@ -40,8 +40,6 @@ from standfast.schedules.rules import AnyRule
 from standfast.stores.refusals import in_doubt
 from standfast.stores.url import callers
 
-__all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", bound=BaseException)

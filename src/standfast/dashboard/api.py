@@ -1,13 +1,12 @@
 """The JSON API, made from the operations, and the document that describes it."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
@@ -15,14 +14,12 @@ from standfast.admin.executor import OperationContext
 from standfast.admin.job_search import JobsExported
 from standfast.admin.operation import Role, status_of
 from standfast.admin.registry import OPERATIONS, AnyOperation
-from standfast.dashboard.access.request import SLOWEST_BODY
-from standfast.dashboard.transport import asked_by_fields, asked_by_json, file_of
+from standfast.dashboard.access.caller import Code, Refusal, RefusedError
+from standfast.dashboard.access.request import JSON, kind_of, read_bytes
+from standfast.dashboard.transport import LONGEST_BODY, asked_by_fields, asked_by_json, file_of
 from standfast.errors import StandfastError
 from standfast.model.display import standfast_version
 from standfast.model.phrases import Phrase, in_english
-
-LONGEST_BODY = 2 * 1024 * 1024
-"""Bytes of a body that is read: arguments are half of that, at most."""
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -42,21 +39,14 @@ class Problem(msgspec.Struct, frozen=True):
     error: ErrorSeen
 
 
-class _RefusedError(Exception):
-    """What is wrong with a request before anybody has read it."""
-
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 async def answer(operation: AnyOperation, desk: OperationContext, request: Request) -> Response:
     """Do what a request asks for, and return the answer."""
     try:
         asked = await _asked(operation, request)
         told = await (desk.act if operation.changes else desk.read)(operation, asked)
-    except _RefusedError as error:
-        return refusal(error.status, error.status.name.lower(), str(error))
+    except RefusedError as error:
+        status = error.refusal.status
+        return refusal(status, status.name.lower(), error.refusal.says)
     except StandfastError as error:
         return refusal(status_of(error), code_of(error), str(error))
     return file_of(request, told) if isinstance(told, JobsExported) else _json(told)
@@ -79,34 +69,15 @@ async def _asked(operation: AnyOperation, request: Request) -> Any:
         given = request.query_params.multi_items()
         return asked_by_fields(operation.asked, [*given, *named.items()])
     if request.query_params:
-        raise _RefusedError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "what is to be done is said in the body, not in the URL"
-        )
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await _read_body(request)
-    if body and kind != "application/json":
-        raise _RefusedError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be JSON, and say so (application/json)"
-        )
+        raise _wrong(HTTPStatus.UNPROCESSABLE_ENTITY, "what is to be done is said in the body, not in the URL")
+    body = await read_bytes(request, LONGEST_BODY)
+    if body and kind_of(request) != JSON:
+        raise _wrong(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be JSON, and say so (application/json)")
     return asked_by_json(operation.asked, body, named)
 
 
-async def _read_body(request: Request) -> bytes:
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(SLOWEST_BODY):
-            async for part in request.stream():
-                size += len(part)
-                if size > LONGEST_BODY:
-                    raise _RefusedError(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {LONGEST_BODY:,} bytes, at most"
-                    )
-                parts.append(part)
-    except TimeoutError:
-        raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"not sent within {SLOWEST_BODY:g} s") from None
-    except ClientDisconnect:
-        raise _RefusedError(HTTPStatus.BAD_REQUEST, "the body ended too early") from None
-    return b"".join(parts)
+def _wrong(status: HTTPStatus, says: str) -> RefusedError:
+    return RefusedError(Refusal(status, Code.BODY, says))
 
 
 def _json(
@@ -217,14 +188,10 @@ def _parameters(asked: Schema, named: Sequence[str], *, whole: bool) -> Iterator
     """Yield what the path names and, where the `whole` of what is asked is in the URL, the rest."""
     for name, schema in asked.get("properties", {}).items():
         if name in named:
-            yield {"name": name, "in": "path", "required": True, "schema": _in_path(schema)}
+            yield {"name": name, "in": "path", "required": True, "schema": {**schema, "minLength": 1}}
         elif whole:
             required = name in asked.get("required", ())
             yield {"name": name, "in": "query", "required": required, "schema": _not_null(schema)}
-
-
-def _in_path(schema: Schema) -> Schema:
-    return {**schema, "minLength": 1}
 
 
 def _not_null(schema: Schema) -> Schema:
@@ -253,7 +220,7 @@ def _responses(operation: AnyOperation) -> Iterator[tuple[str, Schema]]:
             "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
             "text/csv": {"schema": {"type": "string"}},
         }
-    yield "200", {"description": "It is so, or done.", "content": content}
+    yield "200", {"description": "Done.", "content": content}
     problem = {"application/json": {"schema": {"$ref": _REF.format(name=Problem.__name__)}}}
     for status in (*_ALWAYS, *(_OF_ACTS if operation.changes else ())):
         yield str(int(status)), {"description": _ABOUT[status], "content": problem}
@@ -316,6 +283,3 @@ def _elsewhere(known: Sequence[Route]) -> Callable[[Request], Awaitable[Response
         return refusal(HTTPStatus.NOT_FOUND, "not_there", f"there is nothing at {request.scope['path']}")
 
     return elsewhere
-
-
-__all__ = ["PREFIX", "DeskOf", "routes"]

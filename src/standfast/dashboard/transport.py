@@ -71,6 +71,9 @@ def takes_of(kind: inspect.Type | None) -> Phrase | None:
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 
+LONGEST_BODY = 2 * 1024 * 1024
+"""Bytes of a body that are read: arguments are half of that, at most."""
+
 DEEPEST = 64
 """So deep JSON may be nested."""
 

@@ -23,11 +23,8 @@ from standfast.model.codec import (
     UNENCODABLE,
     UNREADABLE,
     Results,
-    add_trace_context,
     changed,
-    decode_result,
     decoder_of,
-    encode_result,
     error_line,
     float_for_decimal,
     form_of,
@@ -36,12 +33,10 @@ from standfast.model.codec import (
     is_no_number,
     leaves,
     plain_kinds,
-    read_trace_context,
     round_trips,
-    trace_id_in,
 )
 from standfast.model.pydantic_models import Adapted, is_adapted, is_field, without_marks
-from standfast.model.secrets import MASK, NO_SECRETS, Scrub, Secret, holds_secret, trace_of
+from standfast.model.secrets import NO_SECRETS, Scrub, holds_secret
 from standfast.model.suggestions import option_meant
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -532,21 +527,3 @@ def _without_names(stored: Any) -> list[Any]:
     if isinstance(stored, list):
         return [value for each in stored for value in _without_names(each)]
     return [stored]
-
-
-__all__ = [
-    "MASK",
-    "MAX_BYTES",
-    "NO_SECRETS",
-    "Arguments",
-    "Results",
-    "Scrub",
-    "Secret",
-    "Upgrade",
-    "add_trace_context",
-    "decode_result",
-    "encode_result",
-    "read_trace_context",
-    "trace_id_in",
-    "trace_of",
-]

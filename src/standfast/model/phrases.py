@@ -299,22 +299,3 @@ def _of_section(section: str) -> Iterator[_Form]:
             numbers |= {name} if spec else set()
         if fixed:
             yield _Form(key, fixed, re.compile(pattern), frozenset(numbers))
-
-
-__all__ = [
-    "Dated",
-    "Distance",
-    "Nth",
-    "Phrase",
-    "PhraseRenderer",
-    "Texts",
-    "as_phrase",
-    "english_renderer",
-    "followed",
-    "in_english",
-    "listed",
-    "ordinal",
-    "phrase_in",
-    "stored_phrase",
-    "texts_below",
-]

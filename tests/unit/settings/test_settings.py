@@ -9,8 +9,8 @@ import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError
-from standfast.model.configuration import RULES
-from standfast.settings import DEFAULT_URL, URL_VARIABLE, Settings, _warn_once, load_settings, read_settings
+from standfast.model.configuration import DEFAULT_URL, RULES
+from standfast.settings import URL_VARIABLE, Settings, _warn_once, load_settings, read_settings
 
 
 def problems_of(environment=None, **given):

@@ -117,7 +117,6 @@ SLOWEST_BODY = 20.0
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
-_LARGE = Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, Code.TOO_LARGE, f"more than {LARGEST_BODY:,} bytes")
 _SLOW = Refusal(HTTPStatus.REQUEST_TIMEOUT, Code.BODY, f"not sent within {SLOWEST_BODY:g} s")
 _MANY = Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, Code.TOO_LARGE, f"more than {MOST_FIELDS} fields")
 
@@ -142,21 +141,21 @@ class Form:
         return iter(self._fields)
 
 
-async def read_bytes(request: Request) -> bytes:
-    """Return what was sent. Raises RefusedError if it is too large, as soon as that is known."""
+async def read_bytes(request: Request, most: int = LARGEST_BODY) -> bytes:
+    """Return what was sent, `most` bytes. Raises RefusedError if it is too large, as soon as that is known."""
     kept: bytes | None = getattr(request.state, "standfast_body", None)
     if kept is not None:
         return kept
     told = request.headers.get("content-length", "0")
-    if not told.isdecimal() or len(told) > len(str(LARGEST_BODY)) or int(told) > LARGEST_BODY:
-        raise RefusedError(_LARGE)
+    if not told.isdecimal() or len(told) > len(str(most)) or int(told) > most:
+        raise RefusedError(_large(most))
     body = bytearray()
     try:
         async with asyncio.timeout(SLOWEST_BODY):
             async for part in request.stream():
                 body += part
-                if len(body) > LARGEST_BODY:
-                    raise RefusedError(_LARGE)
+                if len(body) > most:
+                    raise RefusedError(_large(most))
     except TimeoutError as error:
         raise RefusedError(_SLOW) from error
     except ClientDisconnect as error:
@@ -204,6 +203,10 @@ def parse_json(body: bytes, kind: type[T]) -> T:
 def kind_of(request: Request) -> str:
     """Return the media type of what was sent."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _large(most: int) -> Refusal:
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, Code.TOO_LARGE, f"a body has {most:,} bytes, at most")
 
 
 def _bad(says: str) -> Refusal:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
 
 from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import Argon2Error, InvalidHashError
@@ -39,18 +38,6 @@ SHORTEST_PASSWORD = 10
 LONGEST_PASSWORD = 1024
 
 
-class Hasher(Protocol):
-    """What hashes, and compares with a hash."""
-
-    def hash(self, password: str) -> str:
-        """Return the hash of a password, with salt and parameters."""
-        ...
-
-    def verify(self, hash: str, password: str) -> bool:  # noqa: A002 - the library calls it so
-        """Return True, or raise that it is another."""
-        ...
-
-
 def is_hash(text: str) -> bool:
     """Tell whether this is a hash that passwords can be compared with."""
     try:
@@ -62,13 +49,13 @@ def is_hash(text: str) -> bool:
 class Passwords:
     """Compares passwords with hashes. Belongs to one event loop."""
 
-    def __init__(self, make_hasher: Callable[[], Hasher] = PasswordHasher) -> None:
+    def __init__(self, make_hasher: Callable[[], PasswordHasher] = PasswordHasher) -> None:
         self._make_hasher = make_hasher
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="standfast-passwords")
         self._waiting = 0
 
     @cached_property
-    def _hasher(self) -> Hasher:
+    def _hasher(self) -> PasswordHasher:
         return self._make_hasher()
 
     @cached_property
@@ -149,7 +136,7 @@ def add_user(
     password: str,
     *,
     grants: Collection[str] = (),
-    hasher: Hasher | None = None,
+    hasher: PasswordHasher | None = None,
 ) -> User:
     """Write somebody into a user file, which is made if it is not there; who is in it already gets what is new.
 

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from standfast.dashboard.access.caller import HEADERS
+from standfast.dashboard.transport import LONGEST_BODY
 
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -22,9 +23,6 @@ STREAMS = "standfast.streams"
 """Says in the scope, where it is False, that an answer has to end."""
 
 log = logging.getLogger(__name__)
-
-LONGEST_BODY = 1 << 20
-"""Bytes that are read of a request, at most."""
 
 _LONGEST_NUMBER = 16
 _AHEAD = 3  # the head, the body and the end of an answer that is all there

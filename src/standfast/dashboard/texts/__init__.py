@@ -55,6 +55,3 @@ def texts_in(language: str) -> Texts:
     """Return the texts of a language, one of `LANGUAGES`."""
     own = texts_below(Path(__file__).parent, language)
     return Texts(language, {**dict(own), **dict(texts_below(PHRASES, language))})
-
-
-__all__ = ["LANGUAGES", "Texts", "preferred", "texts_in"]

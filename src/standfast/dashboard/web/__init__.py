@@ -5,8 +5,3 @@ GET page ─► answering ─► pages: operations read ─► render: templates
 GET /live?at=page ─► live ─► the same, whenever it has changed
 POST /do/operation ─► doing ─► back to the page, which says what was done
 """
-
-from standfast.dashboard.web.routes import routes
-from standfast.dashboard.web.site import Site, texts_for
-
-__all__ = ["Site", "routes", "texts_for"]

@@ -2,37 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection, Request
 
-from standfast.admin.operation import Operation, User
+from standfast.admin.executor import OperationContext
+from standfast.admin.operation import Operation
 from standfast.dashboard.texts import LANGUAGE_COOKIE, preferred, texts_in
 from standfast.dashboard.transport import asked_by_fields
 from standfast.model.phrases import Texts
 
 _SAFE_IN_PATHS = ""
-
-
-class Served(Protocol):
-    """A desk, as pages use it."""
-
-    user: User
-
-    def may(self, operation: Operation[Any, Any]) -> bool:
-        """Tell whether this person may use an operation here."""
-        ...
-
-    async def read(self, operation: Operation[Any, Any], asked: Any) -> Any:
-        """Return what there is to see."""
-        ...
-
-    async def act(self, operation: Operation[Any, Any], asked: Any) -> Any:
-        """Do something, and write down who did it."""
-        ...
 
 
 def texts_for(request: HTTPConnection, at: str = "") -> Texts:
@@ -61,7 +44,7 @@ class Site:
     """
 
     operations: Mapping[str, Operation[Any, Any]]
-    desk_of: Callable[[Request], Served]
+    desk_of: Callable[[Request], OperationContext]
     texts_of: Callable[[HTTPConnection, str], Texts] = texts_for
     csrf_of: Callable[[Request], str] = lambda _: ""
     still_in: Callable[[Request], Awaitable[bool]] = _still
@@ -77,7 +60,7 @@ class View:
     """One look at one page by one person."""
 
     site: Site
-    desk: Served
+    desk: OperationContext
     texts: Texts
     prefix: str
     csrf: str

@@ -14,17 +14,16 @@ from contextvars import copy_context
 from datetime import datetime, timedelta
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from standfast.errors import BackgroundClosedError, BackgroundError, BackgroundFullError
-from standfast.events import Events
 from standfast.hosts.background.work import CANCELLED, Call, Outcome, Work, work_here
 from standfast.hosts.exit_threads import start_spare_threads, use_spare_threads
-from standfast.model.clock import Clock
-from standfast.model.configuration import Settings
 from standfast.model.display import counted, one_line, span
-from standfast.stores.backend import Backend
+
+if TYPE_CHECKING:
+    from standfast.app import Standfast
 
 LAST_TURN = 1.0
 """Seconds for the loop to end."""
@@ -117,29 +116,12 @@ class Threads:
             del run, then  # nothing of the work is kept while there is nothing to do
 
 
-class Kept(Protocol):
-    """The work of one app."""
-
-    def close_at_exit(self) -> None:
-        """Close with the process."""
-        ...
-
-    def after_fork(self) -> None:
-        """Begin anew in a forked process."""
-        ...
-
-
-_ALL: WeakSet[Kept] = WeakSet()
+_ALL: "WeakSet[BackgroundGroup]" = WeakSet()
 _at_exit = False
 
 
-def remember(kept: Kept) -> None:
-    """See to this one at forks and at the exit, as long as it is there."""
-    _ALL.add(kept)
-
-
 def end_at_exit() -> None:
-    """See to it that the exit of this process ends what is remembered.
+    """See to it that the exit of this process ends all work.
 
     Before thread pools are shut down, which Python does before it calls what `atexit` knows: work that is told to
     end may need one to do so, and a store needs one to take in what failed. Hooks of threads are called in reverse
@@ -183,35 +165,11 @@ REPORT_WITHIN = 3.0
 """Seconds for what is to be written when the app is closed."""
 
 
-class House(Protocol):
-    """What the work in its background needs of an app."""
-
-    @property
-    def settings(self) -> Settings:
-        """How an app behaves."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """Where time comes from."""
-        ...
-
-    @property
-    def backend(self) -> Backend:
-        """The open store."""
-        ...
-
-    @property
-    def events(self) -> Events:
-        """Where to say that the store is away."""
-        ...
-
-
 class ExceptionReporter:
     """Hears of exceptions in any thread."""
 
-    def __init__(self, house: House, *, to_disk: bool) -> None:
-        self._house = house
+    def __init__(self, app: "Standfast", *, to_disk: bool) -> None:
+        self._app = app
         self._to_disk = to_disk
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -264,7 +222,7 @@ class ExceptionReporter:
         try:
             from standfast.hosts.background.incidents import report_exceptions  # noqa: PLC0415 - only for those who have something to tell
 
-            report_exceptions(self, self._house, to_disk=self._to_disk)
+            report_exceptions(self, self._app, to_disk=self._to_disk)
         except Exception:
             log.exception("what fails in the background cannot be told any more")
 
@@ -285,11 +243,11 @@ AnyWork = Work[Any]
 class BackgroundGroup:
     """The work of one app in this process. Everything may be called from any thread."""
 
-    def __init__(self, house: House, *, to_disk: bool = True) -> None:
-        self._house = house
+    def __init__(self, app: "Standfast", *, to_disk: bool = True) -> None:
+        self._app = app
         self._to_disk = to_disk
         self._begin_life()
-        remember(self)
+        _ALL.add(self)
 
     def _begin_life(self) -> None:
         # A collector may end a coroutine, and so settle its work, in the middle of anything that is done here.
@@ -301,7 +259,7 @@ class BackgroundGroup:
         self._closed = False
         self._threads = Threads()
         self._own_loop = OwnLoop()
-        self._teller = ExceptionReporter(self._house, to_disk=self._to_disk)
+        self._teller = ExceptionReporter(self._app, to_disk=self._to_disk)
 
     @property
     def all(self) -> tuple[AnyWork, ...]:
@@ -314,7 +272,7 @@ class BackgroundGroup:
         with self._lock:
             if self._closed:
                 self._closed = False
-                self._teller = ExceptionReporter(self._house, to_disk=self._to_disk)
+                self._teller = ExceptionReporter(self._app, to_disk=self._to_disk)
 
     def check_open(self) -> None:
         """Raise BackgroundClosedError after a close."""
@@ -329,7 +287,7 @@ class BackgroundGroup:
         work = Work[Any](call, _running_loop() or self._own_loop.get() if call.is_async else None, self.settle)
         with self._lock:
             self.check_open()
-            if len(self._running) < self._house.settings.background_limit:
+            if len(self._running) < self._app.settings.background_limit:
                 self._running[work] = None
             elif not may_wait:
                 return None
@@ -398,7 +356,7 @@ class BackgroundGroup:
     def close_at_exit(self) -> None:
         """Close with the process: what a close before could not end is not waited for again."""
         if not self._closed or self._running:
-            self.close(self._house.settings.grace)
+            self.close(self._app.settings.grace)
 
     def after_fork(self) -> None:
         """Begin anew in a forked process, which has none of the threads that the work was in."""
@@ -409,7 +367,7 @@ class BackgroundGroup:
 
     def _start(self, work: AnyWork) -> bool:
         """Begin with what has a place; return whether that was possible."""
-        work.begin(self._house.clock.now())
+        work.begin(self._app.clock.now())
         if work.loop is not None and work.loop is _running_loop():
             work.begin_on_loop()
             return True
@@ -429,7 +387,7 @@ class BackgroundGroup:
         """Let those begin that waited for a place."""
         while True:
             with self._lock:
-                if self._closed or not self._waiting or len(self._running) >= self._house.settings.background_limit:
+                if self._closed or not self._waiting or len(self._running) >= self._app.settings.background_limit:
                     return
                 work = self._waiting.popleft()
                 self._running[work] = None
@@ -469,7 +427,7 @@ class BackgroundGroup:
         """Say in one line what the close could not end."""
         with self._lock:
             self._left.update(left)
-        now = self._house.clock.now()
+        now = self._app.clock.now()
         told = []
         if left:
             told.append(f"did not end within {span(timedelta(seconds=grace))}: {_named(left, now)}")

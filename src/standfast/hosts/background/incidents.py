@@ -6,10 +6,10 @@ import os
 import socket
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from standfast.durable.runtime import current_attempt
-from standfast.hosts.background.group import ExceptionReporter, House
+from standfast.hosts.background.group import ExceptionReporter
 from standfast.hosts.background.work import Work
 from standfast.model.ids import new_job_id
 from standfast.model.incidents import Evidence, Incident
@@ -21,24 +21,27 @@ from standfast.worker.messages import Noticed
 from standfast.worker.storecalls import StoreCalls
 from standfast.worker.unhandled import ErrorSource, UnhandledErrors, attempt_of
 
+if TYPE_CHECKING:
+    from standfast.app import Standfast
+
 log = logging.getLogger(__name__)
 
 DISK_PATIENCE = 1.0
 """Seconds for the folders of incidents when the app is closed."""
 
 
-def report_exceptions(teller: ExceptionReporter, house: House, *, to_disk: bool) -> None:
+def report_exceptions(teller: ExceptionReporter, app: "Standfast", *, to_disk: bool) -> None:
     """Tell of all that a teller hears, until it is closed."""
-    asyncio.run(_tell(teller, house, to_disk=to_disk))
+    asyncio.run(_tell(teller, app, to_disk=to_disk))
 
 
-async def _tell(teller: ExceptionReporter, house: House, *, to_disk: bool) -> None:
-    filing = FolderWriter(Retention.of(house.settings), house.clock) if to_disk else None
-    desk = IncidentRecorder(house.clock, house.settings, filing=filing)
-    strays = UnhandledErrors(partial(_report, desk, house), house.clock, tuple)
-    if house.settings.incident_locals:
+async def _tell(teller: ExceptionReporter, app: "Standfast", *, to_disk: bool) -> None:
+    filing = FolderWriter(Retention.of(app.settings), app.clock) if to_disk else None
+    desk = IncidentRecorder(app.clock, app.settings, filing=filing)
+    strays = UnhandledErrors(partial(_report, desk, app), app.clock, tuple)
+    if app.settings.incident_locals:
         strays.show_locals = redact_values
-    writing = asyncio.create_task(_write(desk, house))
+    writing = asyncio.create_task(_write(desk, app))
     await asyncio.sleep(0)  # it has to begin: one that is cancelled before would not write the last either
     some, loop = asyncio.Event(), asyncio.get_running_loop()
     teller.wake = partial(loop.call_soon_threadsafe, some.set)
@@ -60,18 +63,18 @@ async def _tell(teller: ExceptionReporter, house: House, *, to_disk: bool) -> No
     desk.close(DISK_PATIENCE)
 
 
-async def _write(desk: IncidentRecorder, house: House) -> None:
+async def _write(desk: IncidentRecorder, app: "Standfast") -> None:
     try:
         random = Random()  # noqa: S311 - jitter
-        calls = StoreCalls(house.backend, house.clock, house.events, random, house.settings.store_timeout)
+        calls = StoreCalls(app.backend, app.clock, app.events, random, app.settings.store_timeout)
     except Exception:
         log.exception("incidents cannot be written to the store, which cannot be opened")
         return
     await desk.run(calls)
 
 
-def _report(desk: IncidentRecorder, house: House, noticed: Noticed) -> None:
-    now = house.clock.now()
+def _report(desk: IncidentRecorder, app: "Standfast", noticed: Noticed) -> None:
+    now = app.clock.now()
     incident = Incident(
         id=new_job_id(),
         trouble=noticed.trouble,

@@ -15,8 +15,9 @@ from dashboard_stage import ARGS, WORKER, Stage, open_stage
 from standfast.admin.operation import Role, User
 from standfast.admin.registry import BY_NAME
 from standfast.dashboard.texts import texts_in
-from standfast.dashboard.web import Site, routes
 from standfast.dashboard.web.formatting import with_commands
+from standfast.dashboard.web.routes import routes
+from standfast.dashboard.web.site import Site
 from standfast.durable.lockstate import LockRequest, take
 from standfast.errors import StandfastError
 from standfast.model.alerts import AlertState, Check, Objective, Severity

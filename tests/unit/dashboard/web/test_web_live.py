@@ -6,8 +6,8 @@ import pytest
 from starlette.requests import Request
 from web_samples import EMPTY, FULL, OPERATIONS, SampleDesk
 
-from standfast.dashboard.web import Site
 from standfast.dashboard.web.live import BEAT, LiveStream, event_of
+from standfast.dashboard.web.site import Site
 
 
 class Watched:

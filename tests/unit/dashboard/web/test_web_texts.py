@@ -9,11 +9,12 @@ from jinja2 import nodes
 from web_samples import ACTS
 
 from standfast.admin.registry import OPERATIONS
-from standfast.dashboard.texts import LANGUAGES, Texts, preferred, texts_in
+from standfast.dashboard.texts import LANGUAGES, preferred, texts_in
 from standfast.dashboard.web.pages import PAGES
 from standfast.dashboard.web.render import MENU, TEMPLATES, environment
 from standfast.model.alerts import AlertState, Check, NoticeKind, Severity
 from standfast.model.incidents import Trouble
+from standfast.model.phrases import Texts
 from standfast.model.records import Decision, FireCause
 from standfast.model.states import State
 from standfast.observe.alerts.alert_rules import Unit

@@ -29,7 +29,8 @@ from standfast.admin import (
 )
 from standfast.admin import jobs as job
 from standfast.admin.operation import NotAllowedError, Operation, Role, User
-from standfast.dashboard.web import Site, routes
+from standfast.dashboard.web.routes import routes
+from standfast.dashboard.web.site import Site
 from standfast.model.alerts import AlertState, Check, Held, NoticeKind, Severity
 from standfast.model.incidents import Trouble
 from standfast.model.job import OnLate
