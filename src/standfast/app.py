@@ -47,7 +47,7 @@ from standfast.schedules.closed_hours import (
     declare_recycling,
 )
 from standfast.schedules.declarations import Declaration
-from standfast.schedules.limits import DeclaredLimits, Gate, Limits, Peaks
+from standfast.schedules.limits import Gate, Limits, Peaks
 from standfast.schedules.operations import Schedules, declare
 from standfast.schedules.rules import AnyRule
 from standfast.schedules.windows import Window
@@ -140,7 +140,7 @@ class Standfast:
         self.events = Events()
         self._windows: dict[tuple[About, str], ClosedHours] = {}
         self._queues: set[str] = set()
-        self._limits = DeclaredLimits()
+        self._limits = Limits()
         self._recycle: RecycleRules | None = None
         self._tasks = _Tasks()
         self._declarations: dict[str, Declaration] = {}
@@ -374,7 +374,7 @@ class Standfast:
     @property
     def limits(self) -> Limits:
         """How many jobs may run at a time in one process, as far as that is declared."""
-        return self._limits.all
+        return self._limits
 
     @options_of("app.gate")
     def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:

@@ -1,13 +1,12 @@
-"""Annotations as people write them: `list[str] | None`. Pure."""
+"""What an app publishes of itself: its tasks, queues, gates and settings. Pure."""
 
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -28,13 +27,11 @@ from standfast.settings import Loaded
 from standfast.stores.url import public_name
 from standfast.task import Task
 
-_WORDS: Mapping[Any, str] = MappingProxyType(
-    {Any: "any", inspect.Parameter.empty: "any", None: "None", NoneType: "None", ...: "..."}
-)
+_WORDS = {Any: "any", inspect.Parameter.empty: "any", None: "None", NoneType: "None", ...: "..."}
 
 
 def type_words(annotation: Any) -> str:
-    """Return an annotation in words; what it is annotated with besides is left out."""
+    """Return an annotation as people write it: `list[str] | None`."""
     origin, inside = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return type_words(inside[0])
@@ -57,30 +54,23 @@ def _name(annotation: Any) -> str:
     return name if isinstance(name, str) else str(annotation).removeprefix("typing.")
 
 
-# What an app has to say of itself: its tasks, queues, gates and settings. Pure, and nothing in it is secret.
-
 LONGEST_DOC = 200
 LONGEST_DEFAULT = 1000
 _FIRST_WAITS = (1, 2, 3)
 _CENTURY = 36_500 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Publisher:
-    """Who publishes: the app has the name of its `target` where it was given none."""
+def catalogue_of(app: Standfast, loaded: Loaded, target: str, host: str, now: datetime) -> Catalogue:
+    """Return what an app says of itself, with the settings of the worker that publishes it. Nothing in it is secret.
 
-    target: str
-    host: str
-
-
-def catalogue_of(app: Standfast, loaded: Loaded, who: Publisher, now: datetime) -> Catalogue:
-    """Return what an app says of itself, with the settings of the worker that publishes it."""
+    An app that was given no name has that of its `target`.
+    """
     settings = loaded.settings
     return Catalogue(
-        app=settings.name or who.target,
+        app=settings.name or target,
         release=settings.release or release_of(app.declarations, app.windows),
         published_at=now,
-        host=who.host,
+        host=host,
         standfast=standfast_version(),
         tasks=tuple(_task(app, app.tasks[name]) for name in sorted(app.tasks)),
         queues=tuple(_queues(app)),

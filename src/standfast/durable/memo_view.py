@@ -4,8 +4,10 @@ Nothing here fails: of a memo that cannot be read, its name and size are told. V
 short, and where the caller may show them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -90,55 +92,41 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, PayloadError, ValueError
 
 def memo_view(memos: Iterable[Memo], *, values: bool) -> MemoView:
     """Return what the memos say; without `values`, of all that handlers and signals brought only the size."""
-    reader = _Reader(values=values)
+    seen: dict[type, list[Any]] = defaultdict(list)
+    unreadable: list[str] = []
     for memo in memos:
-        reader.add(memo)
-    return MemoView(reader.cursors, reader.steps, reader.waits, reader.signals, reader.files, reader.unreadable)
-
-
-class _Reader:
-    def __init__(self, *, values: bool) -> None:
-        self._values = values
-        self.cursors: list[CursorView] = []
-        self.steps: list[StepView] = []
-        self.waits: list[WaitView] = []
-        self.signals: list[SignalView] = []
-        self.files: list[StoredFile] = []
-        self.unreadable: list[str] = []
-
-    def add(self, memo: Memo) -> None:
-        """Take note of what a memo says."""
-        kind, _, name = memo.name.partition(":")
         try:
-            match kind:
-                case "cursor":
-                    body = _read(memo)
-                    self.cursors.append(CursorView(name, body.version, body.done, self._told(body.value)))
-                case "step":
-                    body = _read(memo)
-                    self.steps.append(StepView(name, body.version, self._told(body.result)))
-                case "wait":
-                    body, (of, number) = _read(memo), name.rsplit(":", 1)
-                    place, _, number = number.rpartition("#")
-                    told = self._told(body.data)
-                    self.waits.append(WaitView(of, int(number), body.until, body.how, told, place))
-                case "signal":
-                    of, token = name.rsplit(":", 1)
-                    self.signals.append(SignalView(of, made_at(token), not memo.body, self._told(memo.body)))
-                case "file":
-                    self.files.extend(files_among([memo]).values())
-                case _:
-                    self.unreadable.append(memo.name)
+            view = _read(memo, values=values)
+            seen[type(view)].append(view)
         except _UNREADABLE:
-            self.unreadable.append(memo.name)
+            unreadable.append(memo.name)
+    kinds = (CursorView, StepView, WaitView, SignalView, StoredFile)
+    cursors, steps, waits, signals, files = (seen[kind] for kind in kinds)
+    return MemoView(cursors, steps, waits, signals, files, unreadable)
 
-    def _told(self, value: msgspec.Raw | bytes) -> MemoValue:
+
+def _read(memo: Memo, *, values: bool) -> CursorView | StepView | WaitView | SignalView | StoredFile:
+    def told(value: msgspec.Raw | bytes) -> MemoValue:
         encoded = bytes(value)
-        shown = self._values and 0 < len(encoded) <= LONGEST_VALUE
+        shown = values and 0 < len(encoded) <= LONGEST_VALUE
         if shown:
             msgspec.json.decode(encoded)  # a value that is no JSON is not shown as if it were
         return MemoValue(len(encoded), msgspec.Raw(encoded) if shown else None)
 
-
-def _read(memo: Memo) -> _Body:
-    return msgspec.json.decode(memo.body, type=_Body)
+    kind, _, name = memo.name.partition(":")
+    if kind == "signal":
+        of, token = name.rsplit(":", 1)
+        return SignalView(of, made_at(token), not memo.body, told(memo.body))
+    if kind == "file":
+        return next(iter(files_among([memo]).values()))
+    body = msgspec.json.decode(memo.body, type=_Body)
+    match kind:
+        case "cursor":
+            return CursorView(name, body.version, body.done, told(body.value))
+        case "step":
+            return StepView(name, body.version, told(body.result))
+        case "wait":
+            of, number = name.rsplit(":", 1)
+            place, _, number = number.rpartition("#")
+            return WaitView(of, int(number), body.until, body.how, told(body.data), place)
+    raise PayloadError(f"{memo.name} is no memo that this release knows")

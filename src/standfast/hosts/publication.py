@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from random import Random
 
-from standfast.admin.catalogue import Publisher, catalogue_of
+from standfast.admin.catalogue import catalogue_of
 from standfast.app import Standfast
 from standfast.errors import StoreError
 from standfast.events import ReleaseOlder, ScheduleDeclared, ScheduleForeign, ScheduleShared, WindowDeclared
@@ -135,10 +135,10 @@ AGAIN = FRESH_FOR.total_seconds() + TRY_AGAIN
 
 async def keep_published(app: Standfast, target: str, loaded: Loaded, backend: Backend, worker: Worker) -> None:
     """Publish now, and once a day. It is for people alone: where it fails that is told, and the worker goes on."""
-    who = Publisher(target, socket.gethostname())
+    host = socket.gethostname()
     while True:
         try:
-            catalogue = catalogue_of(app, loaded, who, worker.now())
+            catalogue = catalogue_of(app, loaded, target, host, worker.now())
             if await arun_procedure(backend.arun, publish(backend.verbs, catalogue)):
                 others = await arun_procedure(backend.arun, other_signatures(backend.verbs, catalogue))
                 for task, other in others.items():

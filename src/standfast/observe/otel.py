@@ -30,7 +30,7 @@ Attributes = dict[str, str | int | float]
 SYSTEM = "standfast"
 
 
-def of_enqueue(jobs: Sequence[NewJob]) -> Attributes:
+def _of_enqueue(jobs: Sequence[NewJob]) -> Attributes:
     """Return what is known of jobs that are about to be enqueued."""
     first = jobs[0]
     known: Attributes = {
@@ -45,7 +45,7 @@ def of_enqueue(jobs: Sequence[NewJob]) -> Attributes:
     return known | {"messaging.batch.message_count": len(jobs)}
 
 
-def of_wait(claim: Claim) -> Attributes:
+def _of_wait(claim: Claim) -> Attributes:
     """Return what is known of the time that a job waited: little, as every job pays for it; the run has more."""
     return {
         "messaging.system": SYSTEM,
@@ -55,7 +55,7 @@ def of_wait(claim: Claim) -> Attributes:
     }
 
 
-def of_run(claim: Claim, worker: str) -> Attributes:
+def _of_run(claim: Claim, worker: str) -> Attributes:
     """Return what is known of an attempt that begins."""
     return {
         "messaging.system": SYSTEM,
@@ -71,18 +71,7 @@ def of_run(claim: Claim, worker: str) -> Attributes:
     }
 
 
-def of_failure(failure: Failure) -> Attributes:
-    """Return an exception as OpenTelemetry's events have it."""
-    told: Attributes = {"exception.type": failure.type, "exception.message": failure.message}
-    return told | {"exception.stacktrace": failure.traceback} if failure.traceback else told
-
-
-def outcome_of(ending: Ending | None) -> str:
-    """Return in a word how an attempt ended."""
-    return "lost" if ending is None else str(ending.move)
-
-
-def event_of(ending: Ending) -> tuple[str, Mapping[str, str | int | float]] | None:
+def _event_of(ending: Ending) -> tuple[str, Mapping[str, str | int | float]] | None:
     """Return what an ending means for the time after it: another try, or a wait."""
     delay: Attributes = {"standfast.delay": ending.delay.total_seconds()}
     match ending.move:
@@ -97,15 +86,16 @@ def event_of(ending: Ending) -> tuple[str, Mapping[str, str | int | float]] | No
             return None
 
 
-# The span of one attempt, in the process that runs it or, for a cell, in that of its worker.
-
 log = logging.getLogger(__name__)
 
 _FAILED = frozenset({Move.RETRY, Move.DIE})
 
 
 class OTelAttempt:
-    """What one attempt does, as spans. Made in the context of the attempt, whose span is the present one then."""
+    """What one attempt does, as spans, in the process that runs it or, for a cell, in that of its worker.
+
+    It is made in the context of the attempt, whose span is the present one then.
+    """
 
     def __init__(
         self, tracer: Tracer, span: Span, within: Context, carried: Callable[[], Mapping[str, str]]
@@ -153,11 +143,11 @@ class OTelAttempt:
         """End the span: this is how the attempt ended, None where its claim is lost."""
         try:
             context.detach(self._before)
-            self._span.set_attribute("standfast.outcome", outcome_of(ending))
+            self._span.set_attribute("standfast.outcome", "lost" if ending is None else str(ending.move))
             if ending is not None:
                 if ending.failure is not None:
                     _tell(self._span, ending.failure, is_error=ending.move in _FAILED)
-                if (event := event_of(ending)) is not None:
+                if (event := _event_of(ending)) is not None:
                     self._span.add_event(*event)
             self._span.end()
         except Exception:
@@ -178,7 +168,8 @@ def present(span: Span) -> Iterator[None]:
 
 
 def _tell(span: Span, failure: Failure, *, is_error: bool) -> None:
-    span.add_event("exception", of_failure(failure))
+    told: Attributes = {"exception.type": failure.type, "exception.message": failure.message}
+    span.add_event("exception", told | {"exception.stacktrace": failure.traceback} if failure.traceback else told)
     if is_error:
         span.set_attribute("error.type", failure.type)
         span.set_status(StatusCode.ERROR, str(failure))
@@ -192,8 +183,6 @@ def _failure(error: BaseException, scrub: Scrub) -> Failure:
     return Failure(scrub.text(name), scrub.text(str(error)), told)
 
 
-# Spans of OpenTelemetry, made of what happens to jobs.
-#
 # request ─► enqueue TASK ─┬─► wait TASK        from when the job was due to when it began
 # ├─► run TASK         one for each attempt
 # │     ├─► step NAME  one for each step that ran
@@ -234,7 +223,7 @@ class OTelTracing:
     def _begin_enqueue(self, jobs: Sequence[NewJob]) -> tuple[Span | None, Sequence[NewJob]]:
         try:
             span = self._tracer.start_span(
-                f"enqueue {jobs[0].task}", kind=SpanKind.PRODUCER, attributes=of_enqueue(jobs)
+                f"enqueue {jobs[0].task}", kind=SpanKind.PRODUCER, attributes=_of_enqueue(jobs)
             )
             carried = self._carried(trace.set_span_in_context(span))
             return span, [replace(job, payload=add_trace_context(job.payload, carried)) for job in jobs]
@@ -251,14 +240,14 @@ class OTelTracing:
                 f"run {claim.task}",
                 parent,
                 kind=SpanKind.CONSUMER,
-                attributes=of_run(claim, worker),
+                attributes=_of_run(claim, worker),
                 start_time=now,
             )
             if span.is_recording():
                 # The store's clock has measured how long; when, is told by ours, as in every span of this process.
                 due = now - max(0, waited // timedelta.resolution) * 1_000
                 wait = self._tracer.start_span(
-                    f"wait {claim.task}", parent, attributes=of_wait(claim), start_time=due
+                    f"wait {claim.task}", parent, attributes=_of_wait(claim), start_time=due
                 )
                 wait.end(now)
             within = trace.set_span_in_context(span, parent)

@@ -62,18 +62,18 @@ def declare_hours(about: About, name: Any, window: Any) -> ClosedHours:
     """Return checked hours. Raises ConfigurationError."""
     if about is About.QUEUE:
         refuse_any(queue_problems(name))
-    windows = tuple(window) if isinstance(window, tuple | list) else (window,)
-    if not windows or not all(isinstance(each, Window) for each in windows):
-        raise ConfigurationError(
-            f"{about} {name!r}: window must be a Window, or several in a tuple, {_WINDOW_EXAMPLE}, not {window!r:.80}"
-        )
+    return ClosedHours(about, name, _checked(f"{about} {name!r}: window", window or None, _WINDOW_EXAMPLE))
+
+
+def _checked(what: str, given: Any, example: str) -> tuple[Window, ...]:
+    """Return one window or several. Raises ConfigurationError for what is none, and if they leave no time."""
+    windows = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if not all(isinstance(each, Window) for each in windows):
+        raise ConfigurationError(f"{what} must be a Window, or several in a tuple, {example}, not {given!r:.80}")
     closing = closing_from(windows, _ANY_MOMENT)
     if closing is not None and closing.end - closing.begin > TOO_LONG:
-        raise ConfigurationError(
-            f"{about} {name!r}: its windows together leave no time at all, so that nothing would ever run;"
-            f" shorten one of them, {_WINDOW_EXAMPLE}"
-        )
-    return ClosedHours(about, name, windows)
+        raise ConfigurationError(f"{what}: together they leave no time at all; shorten one of them, {example}")
+    return windows
 
 
 def closing_from(windows: Sequence[Window], moment: datetime) -> Closing | None:
@@ -174,14 +174,4 @@ def declare_recycling(at: Any, never: Any) -> RecycleRules:
     """Return checked rules. Raises ConfigurationError."""
     if at is not None and not isinstance(at, AnyRule):
         raise ConfigurationError(f"recycle: at must be a rule such as Cron, {_RECYCLE_EXAMPLE}, not {at!r:.80}")
-    windows = tuple(never) if isinstance(never, tuple | list) else (never,)
-    if not all(isinstance(each, Window) for each in windows):
-        raise ConfigurationError(
-            f"recycle: never must be a Window, or several in a tuple, {_RECYCLE_EXAMPLE}, not {never!r:.80}"
-        )
-    closing = closing_from(windows, _ANY_MOMENT)
-    if closing is not None and closing.end - closing.begin > TOO_LONG:
-        raise ConfigurationError(
-            f"recycle: never leaves no time at all; shorten one of its windows, {_RECYCLE_EXAMPLE}"
-        )
-    return RecycleRules(at, windows)
+    return RecycleRules(at, _checked("recycle: never", never, _RECYCLE_EXAMPLE))

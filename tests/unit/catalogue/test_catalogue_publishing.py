@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from standfast import Context, Every, Secret, Standfast, Window, __version__
-from standfast.admin.catalogue import LONGEST_DEFAULT, Publisher, backoff_words, catalogue_of, type_words
+from standfast.admin.catalogue import LONGEST_DEFAULT, backoff_words, catalogue_of, type_words
 from standfast.model.backoff import Constant, Exponential, Linear
 from standfast.observe.catalogue import Bound, Catalogue, Parameter, TaskEntry
 from standfast.settings import Loaded
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NIGHT = Window("03:00", "03:15", tz="UTC")
-WHO = Publisher("shop.jobs:app", "web-01")
+WHO = "shop.jobs:app", "web-01"
 
 
 @dataclass
@@ -28,7 +28,7 @@ HOME, NOTHING = Address("x"), object()
 
 def published(app: Standfast) -> Catalogue:
     """Return what an app publishes, as whoever reads the store gets it."""
-    catalogue = catalogue_of(app, Loaded(app.settings, app.settings_from), WHO, NOW)
+    catalogue = catalogue_of(app, Loaded(app.settings, app.settings_from), *WHO, NOW)
     read = msgspec.json.decode(msgspec.json.encode(catalogue), type=Catalogue)
     assert read == catalogue
     return catalogue

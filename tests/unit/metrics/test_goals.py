@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from standfast import Standfast
-from standfast.admin.catalogue import Publisher, catalogue_of
+from standfast.admin.catalogue import catalogue_of
 from standfast.model.alerts import Objective
 from standfast.observe.burn_rates import Standing
 from standfast.observe.catalogue import publish
@@ -24,8 +24,9 @@ def app():
 
 
 def publish_what_it_says(app):
-    who = Publisher("shop:app", "here")
-    app.call(publish(app.verbs, catalogue_of(app, Loaded(app.settings, app.settings_from), who, NOW)))
+    app.call(
+        publish(app.verbs, catalogue_of(app, Loaded(app.settings, app.settings_from), "shop:app", "here", NOW))
+    )
 
 
 def test_each_objective_is_a_gauge_of_each_kind():

@@ -159,7 +159,7 @@ def test_what_is_no_name_of_a_queue_is_refused(name: object) -> None:
 )
 def test_windows_that_leave_no_time_are_refused(windows: tuple[Window, ...]) -> None:
     """Each alone leaves some, and together they leave none."""
-    with pytest.raises(ConfigurationError, match="leave no time at all, so that nothing would ever run"):
+    with pytest.raises(ConfigurationError, match="window: together they leave no time at all; shorten one"):
         declare_hours(About.TASK, "tidy", windows)
 
 

@@ -32,7 +32,7 @@ def test_several_windows(app: Standfast) -> None:
         ({"at": "0 3 * * *"}, "at must be a rule such as Cron, as in app.recycle(at=Cron("),
         ({"never": "08:00-20:00"}, "never must be a Window, or several in a tuple, as in"),
         ({"never": (DAY, None)}, "never must be a Window, or several in a tuple"),
-        ({"never": (DAY, Window("19:00", "09:00"))}, "never leaves no time at all"),
+        ({"never": (DAY, Window("19:00", "09:00"))}, "never: together they leave no time at all"),
         ({"when": NIGHT}, "when"),
     ],
 )

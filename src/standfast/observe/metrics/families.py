@@ -1,8 +1,9 @@
 """All metrics: their names, kinds, labels and meanings. `docs/howto/metrics.md` has the same as a table."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import accumulate
 
 import msgspec
@@ -39,148 +40,87 @@ class Sample(msgspec.Struct, frozen=True):
     more: tuple[tuple[str, str], ...] = ()
 
 
-_JOB = ("queue", "task")
-
-ATTEMPTS = Family(
-    "standfast_attempts_total",
-    Type.COUNTER,
-    "Attempts that ended, by how; a retry is one that is tried again.",
-    (*_JOB, "outcome"),
-)
-RUN_SECONDS = Family(
-    "standfast_job_run_seconds", Type.HISTOGRAM, "For how long handlers ran, in each attempt.", _JOB
-)
-LAG_SECONDS = Family(
-    "standfast_job_start_lag_seconds", Type.HISTOGRAM, "How long after their time attempts began.", _JOB
-)
-ENQUEUED = Family(
-    "standfast_jobs_enqueued_total",
-    Type.COUNTER,
-    "Jobs that workers and schedules have enqueued; those of other processes are not known here.",
-    _JOB,
-)
-CLAIMS_LOST = Family(
-    "standfast_claims_lost_total",
-    Type.COUNTER,
-    "Attempts whose outcome was refused, as their lease was over or the store could not take it.",
-    _JOB,
-)
-CALL_SECONDS = Family(
-    "standfast_store_call_seconds",
-    Type.HISTOGRAM,
-    "For how long calls of the store took, failed ones included.",
-    ("verb",),
-)
-CALLS_FAILED = Family("standfast_store_errors_total", Type.COUNTER, "Calls of the store that failed.", ("verb",))
-STALE_WRITES = Family(
-    "standfast_stale_writes_total",
-    Type.COUNTER,
-    "Writes that the store refused, as their claim was not valid any more.",
-    ("verb",),
-)
-WORKER_EVENTS = Family(
-    "standfast_worker_events_total",
-    Type.COUNTER,
-    "What became of workers: ready, recycled, stopped, crashed, hung, drained, or lost their lease.",
-    ("event",),
-)
-LOOP_BLOCKED = Family("standfast_loop_blocked_total", Type.COUNTER, "How often code blocked an event loop.")
-LOOP_BLOCKED_SECONDS = Family(
-    "standfast_loop_blocked_seconds_total", Type.COUNTER, "For how long code blocked an event loop."
-)
-OUTAGES = Family(
-    "standfast_store_outages_total", Type.COUNTER, "How often the store went away, as each process has seen it."
-)
-BUILD = Family("standfast_build_info", Type.GAUGE, "The release that is running; always 1.", ("version",))
-
-STORE_UP = Family("standfast_store_up", Type.GAUGE, "Whether the store answers: 1 or 0.", fleet=True)
-LOOK_SECONDS = Family(
-    "standfast_store_look_seconds", Type.GAUGE, "For how long the store took to tell all that follows.", fleet=True
-)
-JOBS = Family("standfast_jobs", Type.GAUGE, "Jobs in the store.", ("queue", "state"), fleet=True)
-OLDEST_DUE = Family(
-    "standfast_queue_oldest_due_seconds",
-    Type.GAUGE,
-    "For how long the oldest due job of a queue has waited, unclaimed; also for a worker that knows its task.",
-    ("queue",),
-    fleet=True,
-)
-PAUSED = Family("standfast_queue_paused", Type.GAUGE, "1 for each queue that is paused.", ("queue",), fleet=True)
-WORKERS = Family(
-    "standfast_workers",
-    Type.GAUGE,
-    "Registered workers, live ones and those whose lease is over.",
-    ("state",),
-    fleet=True,
-)
-WORKER_LAG = Family(
-    "standfast_worker_loop_lag_seconds",
-    Type.GAUGE,
-    "By how much the event loop of a worker was late.",
-    ("worker",),
-    fleet=True,
-)
-WORKER_MEMORY = Family(
-    "standfast_worker_memory_bytes", Type.GAUGE, "Resident memory of a worker's process.", ("worker",), fleet=True
-)
-WORKER_RUNNING = Family("standfast_worker_running", Type.GAUGE, "Jobs that a worker runs.", ("worker",), fleet=True)
-WORKER_SLOTS = Family(
-    "standfast_worker_slots", Type.GAUGE, "Jobs that a worker may run at a time.", ("worker",), fleet=True
-)
-WORKER_BEAT = Family(
-    "standfast_worker_beat_age_seconds",
-    Type.GAUGE,
-    "Time since the last beat of a worker.",
-    ("worker",),
-    fleet=True,
-)
-SCHEDULES_OVERDUE = Family(
-    "standfast_schedules_overdue",
-    Type.GAUGE,
-    "Schedules that should have fired ten seconds ago, or before; 100 at most.",
-    fleet=True,
-)
-
-_GOAL = ("objective",)
-
-GOAL_TARGET = Family(
-    "standfast_objective_target", Type.GAUGE, "The share that is to be good, of each objective.", _GOAL, fleet=True
-)
-GOAL_GOOD = Family(
-    "standfast_objective_good", Type.GAUGE, "Jobs within the days of an objective that kept it.", _GOAL, fleet=True
-)
-GOAL_BAD = Family(
-    "standfast_objective_bad", Type.GAUGE, "Jobs within the days of an objective that missed it.", _GOAL, fleet=True
-)
-GOAL_BUDGET = Family(
-    "standfast_objective_budget_left",
-    Type.GAUGE,
-    "What is left of the budget for errors: 1 all of it, 0 nothing, less where it is overdrawn.",
-    _GOAL,
-    fleet=True,
-)
-GOAL_BURN = Family(
-    "standfast_objective_burn_rate",
-    Type.GAUGE,
-    "How many times too fast the budget for errors was spent in the last 5m, 30m, 1h and 6h.",
-    (*_GOAL, "window"),
-    fleet=True,
-)
-
-FAMILIES: Mapping[str, Family] = {
-    each.name: each
-    for each in (
-        *(ATTEMPTS, RUN_SECONDS, LAG_SECONDS, ENQUEUED, CLAIMS_LOST, CALL_SECONDS, CALLS_FAILED, STALE_WRITES),
-        *(WORKER_EVENTS, LOOP_BLOCKED, LOOP_BLOCKED_SECONDS, OUTAGES, BUILD),
-        *(STORE_UP, LOOK_SECONDS, JOBS, OLDEST_DUE, PAUSED, WORKERS),
-        *(WORKER_LAG, WORKER_MEMORY, WORKER_RUNNING, WORKER_SLOTS, WORKER_BEAT, SCHEDULES_OVERDUE),
-        *(GOAL_TARGET, GOAL_GOOD, GOAL_BAD, GOAL_BUDGET, GOAL_BURN),
-    )
-}
+FAMILIES: dict[str, Family] = {}
 """All of them by name, in the order in which they are told."""
 
 
-# Samples as the text that Prometheus reads (format 0.0.4). Pure.
+def _family(kind: Type, name: str, words: str, *labels: str, fleet: bool = False) -> Family:
+    FAMILIES[name] = Family(name, kind, words, labels, fleet)
+    return FAMILIES[name]
+
+
+_counter, _histogram = partial(_family, Type.COUNTER), partial(_family, Type.HISTOGRAM)
+_gauge = partial(_family, Type.GAUGE, fleet=True)
+
+_JOB = ("queue", "task")
+
+ATTEMPTS = _counter(
+    "standfast_attempts_total", "Attempts that ended, by how; a retry is one that is tried again.", *_JOB, "outcome"
+)
+RUN_SECONDS = _histogram("standfast_job_run_seconds", "For how long handlers ran, in each attempt.", *_JOB)
+LAG_SECONDS = _histogram("standfast_job_start_lag_seconds", "How long after their time attempts began.", *_JOB)
+ENQUEUED = _counter(
+    "standfast_jobs_enqueued_total",
+    "Jobs that workers and schedules have enqueued; those of other processes are not known here.",
+    *_JOB,
+)
+CLAIMS_LOST = _counter(
+    "standfast_claims_lost_total",
+    "Attempts whose outcome was refused, as their lease was over or the store could not take it.",
+    *_JOB,
+)
+CALL_SECONDS = _histogram(
+    "standfast_store_call_seconds", "For how long calls of the store took, failed ones included.", "verb"
+)
+CALLS_FAILED = _counter("standfast_store_errors_total", "Calls of the store that failed.", "verb")
+STALE_WRITES = _counter(
+    "standfast_stale_writes_total", "Writes that the store refused, as their claim was not valid any more.", "verb"
+)
+WORKER_EVENTS = _counter(
+    "standfast_worker_events_total",
+    "What became of workers: ready, recycled, stopped, crashed, hung, drained, or lost their lease.",
+    "event",
+)
+LOOP_BLOCKED = _counter("standfast_loop_blocked_total", "How often code blocked an event loop.")
+LOOP_BLOCKED_SECONDS = _counter("standfast_loop_blocked_seconds_total", "For how long code blocked an event loop.")
+OUTAGES = _counter("standfast_store_outages_total", "How often the store went away, as each process has seen it.")
+BUILD = _gauge("standfast_build_info", "The release that is running; always 1.", "version", fleet=False)
+
+STORE_UP = _gauge("standfast_store_up", "Whether the store answers: 1 or 0.")
+LOOK_SECONDS = _gauge("standfast_store_look_seconds", "For how long the store took to tell all that follows.")
+JOBS = _gauge("standfast_jobs", "Jobs in the store.", "queue", "state")
+OLDEST_DUE = _gauge(
+    "standfast_queue_oldest_due_seconds",
+    "For how long the oldest due job of a queue has waited, unclaimed; also for a worker that knows its task.",
+    "queue",
+)
+PAUSED = _gauge("standfast_queue_paused", "1 for each queue that is paused.", "queue")
+WORKERS = _gauge("standfast_workers", "Registered workers, live ones and those whose lease is over.", "state")
+WORKER_LAG = _gauge(
+    "standfast_worker_loop_lag_seconds", "By how much the event loop of a worker was late.", "worker"
+)
+WORKER_MEMORY = _gauge("standfast_worker_memory_bytes", "Resident memory of a worker's process.", "worker")
+WORKER_RUNNING = _gauge("standfast_worker_running", "Jobs that a worker runs.", "worker")
+WORKER_SLOTS = _gauge("standfast_worker_slots", "Jobs that a worker may run at a time.", "worker")
+WORKER_BEAT = _gauge("standfast_worker_beat_age_seconds", "Time since the last beat of a worker.", "worker")
+SCHEDULES_OVERDUE = _gauge(
+    "standfast_schedules_overdue", "Schedules that should have fired ten seconds ago, or before; 100 at most."
+)
+GOAL_TARGET = _gauge("standfast_objective_target", "The share that is to be good, of each objective.", "objective")
+GOAL_GOOD = _gauge("standfast_objective_good", "Jobs within the days of an objective that kept it.", "objective")
+GOAL_BAD = _gauge("standfast_objective_bad", "Jobs within the days of an objective that missed it.", "objective")
+GOAL_BUDGET = _gauge(
+    "standfast_objective_budget_left",
+    "What is left of the budget for errors: 1 all of it, 0 nothing, less where it is overdrawn.",
+    "objective",
+)
+GOAL_BURN = _gauge(
+    "standfast_objective_burn_rate",
+    "How many times too fast the budget for errors was spent in the last 5m, 30m, 1h and 6h.",
+    "objective",
+    "window",
+)
+
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

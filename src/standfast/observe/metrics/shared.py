@@ -1,8 +1,4 @@
-"""Which pairs of a queue and a task are told by name, as all who count in one folder agree: the first so many.
-
-A list that only grows, a pair a line. Each line comes by one write at the end of the file, so those who write at
-the same time see the same order, and who came too late. Nobody waits for anybody.
-"""
+"""Metrics that several processes of a machine count in one folder: their files, and the sum of what has ended."""
 
 import fcntl
 import logging
@@ -37,7 +33,11 @@ from standfast.observe.metrics.totals import Sums
 
 
 class SharedNames:
-    """The list, as one process knows it. What is on it stays; once it is full it is not looked at any more."""
+    """The pairs of a queue and a task that all who count in one folder tell by name: the first so many.
+
+    They are a file that only grows, a pair a line. Each line comes by one write at its end, so those who write at
+    the same time see the same order, and nobody waits. A list that is full is not looked at any more.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -65,8 +65,6 @@ class SharedNames:
                 self._known[name] = None
 
 
-# What processes have counted that have ended, as one file: it takes in theirs, and no count is lost or told twice.
-#
 # begun ─► locked: its process counts ─► ended: nobody has its lock ─► taken in: named in the sum ─► removed
 #
 # A sum is written aside and put in place by one rename, with the names of the files that it has taken in: a file that
@@ -201,12 +199,6 @@ def _removed(path: Path) -> bool:
     return True
 
 
-# A folder in which processes of one machine count that are scraped at one place, such as those of one web server.
-#
-# Each counts in a file of its own, which it has locked for as long as it does: the kernel lets go of the lock
-# however it ends. Whoever begins takes in the files of those who have ended (`folding.py`); whoever is scraped adds
-# up what is there, and waits for nobody.
-
 _AGREED = f"named.v{VERSION}.jsonl"
 
 
@@ -231,7 +223,12 @@ class SharedMeter(Meter):
 
 
 class SharedFolder:
-    """The folder. It is made by the first who counts there, for its user alone."""
+    """A folder in which the processes of one machine count that are scraped at one place, such as a web server's.
+
+    Each counts in a file of its own and keeps it locked; the kernel lets go of the lock however the process ends.
+    Whoever begins takes in the files of those who have ended; whoever is scraped adds up what is there, and waits
+    for nobody. The folder is made by the first who counts there, for its user alone.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
