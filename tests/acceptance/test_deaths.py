@@ -169,9 +169,9 @@ def test_workers_dump(fleet):
     pictured = fleet.standfast_json("workers", "dump", worker.id[:12])
     told = fleet.standfast("workers", "dump", worker.id)
 
-    incident, parts = pictured["incident"], pictured["parts"]
-    assert (incident["trouble"], incident["worker"], incident["pid"]) == ("snapshot", worker.id, worker.pid)
-    assert {(job["task"], job["job_id"]) for job in incident["jobs"]} == set(jobs.items())
+    parts = {name: each["text"] for name, each in pictured["evidence"].items()}
+    assert (pictured["trouble"], pictured["worker"], pictured["pid"]) == ("snapshot", worker.id, worker.pid)
+    assert {(job["task"], job["job"]) for job in pictured["jobs"]} == set(jobs.items())
     assert "in nap_in_thread" in parts["stacks"]
     assert f"job {jobs['nap']} of nap" in parts["coroutines"]
     assert "in nap\n" in parts["coroutines"]

@@ -60,7 +60,7 @@ def test_a_schedule_is_made_changed_stopped_and_forgotten(fleet):
     assert (shown["schedule"], shown["args"]) == ("naps", {"seconds": 0.01})
     assert "It comes from schedule 'naps'" in fleet.standfast("why", job_id)
 
-    assert schedules(fleet, "delete", "naps", "--yes")["deleted"] is True
+    assert schedules(fleet, "delete", "naps", "--yes")["state"] == "deleted"
     assert schedules(fleet) == []
 
 
@@ -80,8 +80,8 @@ def test_a_backfill_runs_each_time_of_the_past_once(fleet):
     schedules(fleet, "create", "hourly", "nap", "--cron", "@hourly", "--kwarg", "seconds=0.0", "--overlap", "allow")
     until = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     between = ("--since", (until - timedelta(hours=149)).isoformat(), "--until", until.isoformat(), "--yes")
-    assert schedules(fleet, "backfill", "hourly", *between)["enqueued"] == 150
+    assert schedules(fleet, "backfill", "hourly", *between)["count"] == 150
     fleet.wait_for_completed(150)
     planned = {job["planned_at"] for job in completed(fleet, "hourly")}
     assert len(planned) == 150
-    assert schedules(fleet, "backfill", "hourly", *between)["enqueued"] == 0
+    assert schedules(fleet, "backfill", "hourly", *between)["count"] == 0

@@ -21,7 +21,7 @@ def test_workers_drain(fleet_on):
     later = [fleet.enqueue("nap", seconds=0.1) for _ in range(10)]
 
     [answer] = fleet.standfast_json("workers", "drain", drained)
-    assert answer == {"worker": drained, "gone": True, "error": None}
+    assert answer == {"worker": drained, "gone": True, "replaced_by": None, "error": None}
     assert {fleet.job(job).worker for job in theirs} == {drained}
     fleet.wait_for_completed(len(jobs) + len(later))
     [other] = fleet.workers()

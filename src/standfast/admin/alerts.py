@@ -39,7 +39,13 @@ from standfast.model.phrases import Phrase, listed, phrase_in
 from standfast.model.states import FINAL, State
 from standfast.model.suggestions import closest_name
 from standfast.model.validation import read_span
-from standfast.observe.alerts.alert_rules import NEEDS, Unit, read_amount
+from standfast.observe.alerts.alert_rules import (
+    DEFAULT_RULES,
+    NEEDS,
+    Unit,
+    check_rule,
+    read_amount,
+)
 from standfast.observe.alerts.board import AMENDED, Board
 from standfast.observe.alerts.board_changes import (
     KEPT,
@@ -117,6 +123,12 @@ class SilenceSeen(AnswerStruct, frozen=True, kw_only=True):
     until: datetime
     why: str
     by: str
+
+
+class AlertsAsked(RequestStruct, frozen=True, kw_only=True):
+    """Which alerts: those that fire or are pending; `all_states`: also those that are resolved and not told yet."""
+
+    all_states: bool = False
 
 
 class AlertsSeen(AnswerStruct, frozen=True, kw_only=True):
@@ -235,10 +247,13 @@ class RuleSaid(Named, frozen=True, kw_only=True):
 class RuleChangeAsked(RuleSaid, frozen=True, kw_only=True):
     """What is to be different about a rule; the rest stays as it is. Spans are seconds, or texts such as 10m.
 
-    `repeat` may be `never`; `every_channel`: all channels are told again.
+    `repeat` may be `never`; `every_channel`: all channels are told again; `enabled`: whether it counts.
+    What changes nothing is refused, unless it may be the `same`.
     """
 
     every_channel: bool = False
+    enabled: bool | None = None
+    same: bool = False
 
 
 class RuleAddAsked(RuleSaid, frozen=True, kw_only=True):
@@ -251,27 +266,6 @@ class RuleAddAsked(RuleSaid, frozen=True, kw_only=True):
     queue: Word | None = None
     task: Word | None = None
     schedule: Word | None = None
-
-
-class AlertDone(AnswerStruct, frozen=True, kw_only=True):
-    """An alert, and who looks after it; null: nobody."""
-
-    id: str
-    acknowledged_by: str | None
-
-
-class SilenceDone(AnswerStruct, frozen=True, kw_only=True):
-    """The silence that was begun or ended."""
-
-    id: str
-    until: datetime
-
-
-class RuleDone(AnswerStruct, frozen=True, kw_only=True):
-    """The rule as it counts now, or as it did until it was removed."""
-
-    name: str
-    rule: RuleSeen
 
 
 class ChannelDone(AnswerStruct, frozen=True, kw_only=True):
@@ -321,7 +315,7 @@ def no_rule(name: str, known: Collection[str]) -> NotThereError:
 
 
 @reads("alerts.list", "/alerts")
-async def list_alerts(desk: OperationContext, asked: NothingAsked) -> AlertsSeen:  # noqa: ARG001 - there is nothing to ask
+async def list_alerts(desk: OperationContext, asked: AlertsAsked) -> AlertsSeen:
     """List what is wrong now, firing and critical first, with what is silenced and who can be told."""
     seen, now = await board(desk), await store_now(desk)
     living = any(worker.is_live and not worker.info.is_courier for worker in await all_workers(desk))
@@ -329,7 +323,7 @@ async def list_alerts(desk: OperationContext, asked: NothingAsked) -> AlertsSeen
         now=now,
         living=living,
         watched=living and seen.is_said(now),
-        alerts=alert_rows(worst_first(seen, AlertState.FIRING, AlertState.PENDING)),
+        alerts=alert_rows(worst_first(seen, *(AlertState if asked.all_states else _STANDING))),
         silences=tuple(silence_seen(each) for each in sorted(seen.silences, key=lambda each: each.until)),
         channels=seen.channels,
     )
@@ -350,6 +344,9 @@ async def show_history(desk: OperationContext, asked: HistoryAsked) -> HistorySe
     )
 
 
+_STANDING = (AlertState.FIRING, AlertState.PENDING)
+
+
 def worst_first(seen: Board, *states: AlertState) -> list[Alert]:
     """Return the alerts in these states: by state as named, then critical ones, then the oldest first.
 
@@ -362,7 +359,11 @@ def worst_first(seen: Board, *states: AlertState) -> list[Alert]:
 
 def alert_rows(alerts: Iterable[Alert]) -> tuple[AlertRow, ...]:
     """Return alerts as they are shown."""
-    return tuple(msgspec.convert(each, AlertRow, from_attributes=True) for each in alerts)
+    return tuple(map(_alert_row, alerts))
+
+
+def _alert_row(alert: Alert) -> AlertRow:
+    return msgspec.convert(alert, AlertRow, from_attributes=True)
 
 
 def silence_seen(silence: Silence) -> SilenceSeen:
@@ -383,30 +384,29 @@ def _notice_row(notice: Notice, missing: Iterable[Undelivered]) -> NoticeRow:
 
 
 @acts("alerts.acknowledge", "/alerts/{id}/acknowledge", Role.OPERATOR)
-async def acknowledge_alert(desk: OperationContext, asked: WithId) -> AlertDone:
+async def acknowledge_alert(desk: OperationContext, asked: WithId) -> AlertRow:
     """Say that somebody looks after an alert: it is not told again while it lasts."""
     try:
         alert = await desk.ask(acknowledge(desk.verbs, asked.id, desk.user.name))
     except AlertNotFoundError:
         raise NotThereError(Phrase("refusal.no_alert", alert=asked.id)) from None
-    by = alert.acknowledged_by or desk.user.name
-    desk.note(after=Phrase("noted.acknowledged", by=by))
-    return AlertDone(id=alert.id, acknowledged_by=by)
+    desk.note(after=Phrase("noted.acknowledged", by=alert.acknowledged_by or desk.user.name))
+    return _alert_row(alert)
 
 
 @acts("alerts.unacknowledge", "/alerts/{id}/unacknowledge", Role.OPERATOR)
-async def unacknowledge_alert(desk: OperationContext, asked: WithId) -> AlertDone:
+async def unacknowledge_alert(desk: OperationContext, asked: WithId) -> AlertRow:
     """Take back that somebody looks after an alert: it is told as if nobody did."""
     try:
         alert = await desk.ask(unacknowledge(desk.verbs, asked.id))
     except AlertNotFoundError:
         raise NotThereError(Phrase("refusal.no_alert", alert=asked.id)) from None
     desk.note(after=Phrase("noted.unacknowledged"))
-    return AlertDone(id=alert.id, acknowledged_by=None)
+    return _alert_row(alert)
 
 
 @acts("alerts.silence", "/silences", Role.OPERATOR)
-async def silence_alerts(desk: OperationContext, asked: SilenceAsked) -> SilenceDone:
+async def silence_alerts(desk: OperationContext, asked: SilenceAsked) -> SilenceSeen:
     """Let nobody be told of a rule, of a subject or of both, until an end that is at most 30 days away."""
     if is_bare_number(asked.until):
         raise WrongRequestError(Phrase("refusal.no_unit", field="until", number=asked.until.strip()))
@@ -426,26 +426,29 @@ async def silence_alerts(desk: OperationContext, asked: SilenceAsked) -> Silence
         add_silence(desk.verbs, asked.rule or None, asked.subject or None, until, why=asked.why, by=desk.user.name)
     )
     desk.note(after=Phrase("noted.silent", until=silence.until.isoformat()))
-    return SilenceDone(id=silence.id, until=silence.until)
+    return silence_seen(silence)
 
 
 async def _refuse_unknown(desk: OperationContext, rule: str) -> None:
-    """Raise NotThereError for a rule that nobody declares and nothing breaks, where any is declared."""
+    """Raise NotThereError for a rule that nobody declares and nothing breaks.
+
+    Before apps have declared theirs, those from the start are known.
+    """
     board = await desk.ask(read_board(desk.verbs))
-    known = {each.name for each in counting_rules(board)}
-    if known and rule not in known.union(each.rule for each in board.alerts):
+    known = {each.name for each in (*counting_rules(board), *(() if board.declared else DEFAULT_RULES))}
+    if rule not in known.union(each.rule for each in board.alerts):
         raise no_rule(rule, known)
 
 
 @acts("alerts.unsilence", "/silences/{id}/end", Role.OPERATOR)
-async def unsilence_alerts(desk: OperationContext, asked: WithId) -> SilenceDone:
+async def unsilence_alerts(desk: OperationContext, asked: WithId) -> SilenceSeen:
     """End a silence now."""
     try:
         silence = await desk.ask(end_silence(desk.verbs, asked.id))
     except AlertNotFoundError:
         raise NotThereError(Phrase("refusal.no_silence", silence=asked.id)) from None
     desk.note(before=Phrase("noted.silent", until=silence.until.isoformat()), after=Phrase("noted.ended"))
-    return SilenceDone(id=silence.id, until=silence.until)
+    return silence_seen(silence)
 
 
 @acts("channels.test", "/channels/{name}/test", Role.OPERATOR)
@@ -470,13 +473,13 @@ _NEVER = "never"
 
 
 @acts("rules.change", "/rules/{name}/change", Role.ADMIN)
-async def change_rule(desk: OperationContext, asked: RuleChangeAsked) -> RuleDone:
+async def change_rule(desk: OperationContext, asked: RuleChangeAsked) -> RuleSeen:
     """Change a rule of alerts for all workers from the next look on, until it is reset; the rest stays as it is."""
 
     def amend(rule: AlertRule) -> AlertRule:
         said = rule_said(asked, rule.check) | ({"channels": None} if asked.every_channel else {})
-        changed = replace(rule, **said)
-        if changed == rule:
+        changed = _checked(replace(rule, **said), asked)
+        if changed == rule and not asked.same:
             raise WrongRequestError(Phrase("refusal.rule_same", rule=rule.name))
         return changed
 
@@ -488,6 +491,17 @@ def rule_said(asked: RuleSaid, check: Check) -> dict[str, Any]:
     said = {name: value for name in AMENDED if (value := getattr(asked, name, None)) is not None}
     texts = {name: said[name].strip() for name in _AMOUNTS if isinstance(said.get(name), str)}
     return said | {name: _read(name, text, check) for name, text in texts.items()}
+
+
+def _checked(rule: AlertRule, asked: RuleSaid) -> AlertRule:
+    """Return a rule that may be. Raises ConfigurationError that shows what is wrong as it was written."""
+    written = {name: text for name in _AMOUNTS if isinstance(text := getattr(asked, name), str)}
+    needs = NEEDS[rule.check]
+    for name, used in (("over", needs.over), ("at_least", needs.at_least)):
+        if not used and getattr(asked, name) is not None:
+            raise WrongRequestError(Phrase("rule_problem.unused", field=name, check=rule.check.value))
+    check_rule(rule, written)
+    return rule
 
 
 def _read(field: str, text: str, check: Check) -> float | None:
@@ -514,24 +528,24 @@ def _unfit(check: Check, unit: Unit, text: str) -> Phrase:
 
 
 @acts("rules.off", "/rules/{name}/off", Role.ADMIN)
-async def switch_off_rule(desk: OperationContext, asked: Named) -> RuleDone:
+async def switch_off_rule(desk: OperationContext, asked: Named) -> RuleSeen:
     """Switch a rule of alerts off for all workers, until it is switched on or reset."""
     return await _amended(desk, asked.name, lambda rule: replace(rule, enabled=False))
 
 
 @acts("rules.on", "/rules/{name}/on", Role.ADMIN)
-async def switch_on_rule(desk: OperationContext, asked: Named) -> RuleDone:
+async def switch_on_rule(desk: OperationContext, asked: Named) -> RuleSeen:
     """Switch a rule of alerts on for all workers."""
     return await _amended(desk, asked.name, lambda rule: replace(rule, enabled=True))
 
 
 @acts("rules.reset", "/rules/{name}/reset", Role.ADMIN)
-async def reset_rule(desk: OperationContext, asked: Named) -> RuleDone:
+async def reset_rule(desk: OperationContext, asked: Named) -> RuleSeen:
     """Let a rule of alerts count again as code and settings declare it."""
     return await _amended(desk, asked.name, lambda _rule: None)
 
 
-async def _amended(desk: OperationContext, name: str, amend: Callable[[AlertRule], AlertRule | None]) -> RuleDone:
+async def _amended(desk: OperationContext, name: str, amend: Callable[[AlertRule], AlertRule | None]) -> RuleSeen:
     """Amend a rule, and write down how it counted before. Raises NotThereError and WrongRequestError."""
     known = {rule.name for rule in counting_rules(await desk.ask(read_board(desk.verbs)))}
     if name not in known:
@@ -541,7 +555,7 @@ async def _amended(desk: OperationContext, name: str, amend: Callable[[AlertRule
     except ConfigurationError as error:
         raise WrongRequestError(phrase_in(error)) from None
     desk.note(before=rule_noted(amended.before), after=rule_noted(amended.after))
-    return RuleDone(name=name, rule=rule_seen(amended.after, changed=amended.changed, added=amended.added))
+    return rule_seen(amended.after, changed=amended.changed, added=amended.added)
 
 
 def rule_noted(rule: AlertRule) -> Phrase:
@@ -563,7 +577,7 @@ def rule_noted(rule: AlertRule) -> Phrase:
 
 
 @acts("rules.add", "/rules", Role.ADMIN)
-async def add_new_rule(desk: OperationContext, asked: RuleAddAsked) -> RuleDone:
+async def add_new_rule(desk: OperationContext, asked: RuleAddAsked) -> RuleSeen:
     """Add a rule of alerts for all workers from the next look on, until it is removed."""
     rule = AlertRule(
         name=asked.name,
@@ -574,15 +588,15 @@ async def add_new_rule(desk: OperationContext, asked: RuleAddAsked) -> RuleDone:
         **rule_said(asked, asked.check),
     )
     try:
-        added = await desk.ask(add_rule(desk.verbs, rule))
+        added = await desk.ask(add_rule(desk.verbs, _checked(rule, asked)))
     except ConfigurationError as error:
         raise WrongRequestError(phrase_in(error)) from None
     desk.note(after=rule_noted(added))
-    return RuleDone(name=added.name, rule=rule_seen(added, changed=False, added=True))
+    return rule_seen(added, changed=False, added=True)
 
 
 @acts("rules.remove", "/rules/{name}/remove", Role.ADMIN)
-async def remove_added_rule(desk: OperationContext, asked: Named) -> RuleDone:
+async def remove_added_rule(desk: OperationContext, asked: Named) -> RuleSeen:
     """Remove a rule of alerts that was added at run time; its alerts end without a word."""
     board = await desk.ask(read_board(desk.verbs))
     known = {rule.name for rule in counting_rules(board)} | board.added.keys()
@@ -593,4 +607,4 @@ async def remove_added_rule(desk: OperationContext, asked: Named) -> RuleDone:
     except ConfigurationError as error:
         raise WrongRequestError(phrase_in(error)) from None
     desk.note(before=rule_noted(removed), after=Phrase("noted.deleted"))
-    return RuleDone(name=removed.name, rule=rule_seen(removed, changed=False, added=True))
+    return rule_seen(removed, changed=False, added=True)

@@ -178,7 +178,7 @@ def told(asked: msgspec.Struct) -> Mapping[str, str]:
 def _fields(asked: msgspec.Struct, within: str) -> Iterator[tuple[str, str]]:
     for field in msgspec.structs.fields(asked):
         value = getattr(asked, field.name)
-        if value is None or value == field.default or value in ("", (), [], {}, frozenset()):
+        if value is None or callable(value) or value == field.default or value in ("", (), [], {}, frozenset()):
             continue
         mark = _mark(field.type)
         if isinstance(value, msgspec.Struct) and mark is not False:

@@ -195,6 +195,40 @@ class Admin:
         return OperationContext(self, user, by, AnswerCache() if fresh else self.shared)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenStore:
+    """A store that is open, and the settings that it was opened with."""
+
+    backend: Backend
+    settings: Settings
+    settings_from: Mapping[str, str]
+
+
+class AdminSession:
+    """Runs operations for one user where no event loop runs. Each of them looks at the store anew."""
+
+    def __init__(self, shown: Shown, user: User, by: str) -> None:
+        self._office = Admin(shown)
+        self._user = user
+        self._by = by
+        self._loop = asyncio.Runner()
+
+    @property
+    def backend(self) -> Backend:
+        """The open store."""
+        return self._office.backend
+
+    def run(self, operation: Operation[Asked, Answer], asked: Asked | None = None) -> Answer:
+        """Return what an operation answers; where there is nothing to ask, `asked` may be left out."""
+        desk = self._office.desk(self._user, self._by, fresh=True)
+        told = operation.asked() if asked is None else asked
+        return self._loop.run(desk.act(operation, told) if operation.changes else desk.read(operation, told))
+
+    def close(self) -> None:
+        """Close the event loop; the store stays open."""
+        self._loop.close()
+
+
 class OperationContext:
     """One person's desk. Operations get what they need from it, and from nowhere else."""
 

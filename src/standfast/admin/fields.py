@@ -1,14 +1,14 @@
 """Texts and numbers as they may be asked for: bounded, and free of what stores cannot keep."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 
 from standfast.admin.job_details import UNREADABLE, checked, read_envelope, shown
-from standfast.admin.operation import WrongRequestError
+from standfast.admin.operation import NotThereError, WrongRequestError
 from standfast.durable.memo_view import MemoValue, MemoView
 from standfast.model.clock import LATEST
 from standfast.model.job import Progress
@@ -91,6 +91,25 @@ class WithId(RequestStruct, frozen=True, kw_only=True):
     """Which one, by its id."""
 
     id: Word
+
+
+def the_one(meant: str, ids: Iterable[str], *, shortest: int = 6, begins: bool = False) -> str | None:
+    """Return the id that is meant: it is that, ends so or, if asked, begins so; None where there is none.
+
+    Raises NotThereError where it may be several.
+    """
+    ids, end = tuple(ids), meant.lower()
+    found = (
+        [meant]
+        if meant in ids
+        else []
+        if len(end) < shortest
+        else [each for each in ids if each.endswith(end) or (begins and each.startswith(end))]
+    )
+    if len(found) > 1:
+        told = {"end": meant, "count": len(found), "ids": ", ".join(found)}
+        raise NotThereError(Phrase("refusal.several_jobs", **told))
+    return found[0] if found else None
 
 
 # Values that users gave, as far as they may be seen.

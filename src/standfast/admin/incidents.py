@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec.structs import asdict
+
 from standfast.admin.executor import OperationContext
 from standfast.admin.fields import (
     AnswerStruct,
@@ -16,20 +18,31 @@ from standfast.admin.fields import (
     Word,
     past,
     texts_seen,
+    the_one,
 )
 from standfast.admin.operation import Role, acts, reads
 from standfast.errors import IncidentNotFoundError
-from standfast.model.incidents import Incident, Trouble
+from standfast.model.display import short_id
+from standfast.model.incidents import Incident, InvolvedJob, Trouble
 from standfast.model.phrases import Phrase
 from standfast.model.states import State
-from standfast.observe.incidents import forget_incidents, list_incidents, read_evidence, trouble_words
+from standfast.observe.incidents import (
+    forget_incidents,
+    list_incidents,
+    named_in,
+    read_evidence,
+    trouble_words,
+)
 from standfast.stores.contract import ask_time
 
 
 class IncidentsAsked(RequestStruct, frozen=True, kw_only=True):
-    """Which incidents: of this kind, since then, with this job or a job of this task; `before` is the `next`."""
+    """Which incidents: of these kinds, since then, with this job or a job of this task; `before` is the `next`.
 
-    trouble: Trouble | None = None
+    The last characters of a job's id will do.
+    """
+
+    trouble: tuple[Trouble, ...] = ()
     since: When | None = None
     job: Word | None = None
     task: Word | None = None
@@ -49,7 +62,7 @@ class InvolvedSeen(AnswerStruct, frozen=True, kw_only=True):
 
 
 class IncidentRow(AnswerStruct, frozen=True, kw_only=True):
-    """An incident in short; `words` says what kind of trouble it was."""
+    """An incident in short; `words` says what kind of trouble it was, `more_jobs` how many ran before `jobs`."""
 
     id: str
     trouble: Trouble
@@ -75,11 +88,10 @@ class IncidentsSeen(AnswerStruct, frozen=True, kw_only=True):
     total: int
 
 
-class IncidentSeen(AnswerStruct, frozen=True, kw_only=True):
+class IncidentSeen(IncidentRow, frozen=True, kw_only=True):
     """An incident with its evidence by name, bounded. `folder` is where its files are, on its host."""
 
     now: datetime
-    row: IncidentRow
     folder: str | None
     evidence: dict[str, TextSeen]
 
@@ -91,8 +103,6 @@ class IncidentDone(AnswerStruct, frozen=True, kw_only=True):
 
 
 # Incidents, and their evidence.
-
-_SHORTEST_END = 6
 
 
 class KnownJob(NamedTuple):
@@ -119,7 +129,7 @@ def incident_row(incident: Incident, found: Mapping[str, KnownJob]) -> IncidentR
         jobs=tuple(
             InvolvedSeen(
                 job=each.job_id,
-                task=each.task or (found[each.job_id].task if each.job_id in found else ""),
+                task=_task_of(each, found),
                 fence=each.fence,
                 attempt=each.attempt,
                 progress=each.progress,
@@ -136,13 +146,16 @@ async def list_all(desk: OperationContext, asked: IncidentsAsked) -> IncidentsSe
     """List incidents, those that happened last first."""
     now = (await desk.ask(ask_time(desk.verbs))).now
     since = past("since", asked.since, now, days=True)
+    known = await desk.ask(list_incidents(desk.verbs))
+    found = await jobs_of(desk, known) if asked.task else {}
+    ends = await _named_by(desk, asked.job) if asked.job and any(each.more_jobs for each in known) else frozenset()
     kept = [
         each
-        for each in await desk.ask(list_incidents(desk.verbs))
-        if asked.trouble in {None, each.trouble}
+        for each in known
+        if (not asked.trouble or each.trouble in asked.trouble)
         and (since is None or each.last_at >= since)
-        and (not asked.job or any(job.job_id == asked.job for job in each.jobs))
-        and (not asked.task or any(job.task == asked.task for job in each.jobs))
+        and (not asked.job or short_id(each.id) in ends or _involves(each, asked.job.lower()))
+        and (not asked.task or any(_task_of(job, found) == asked.task for job in each.jobs))
     ]
     ids = [each.id for each in kept]
     start = ids.index(asked.before) + 1 if asked.before in ids else 0
@@ -156,6 +169,23 @@ async def list_all(desk: OperationContext, asked: IncidentsAsked) -> IncidentsSe
     )
 
 
+def _involves(incident: Incident, end: str) -> bool:
+    return any(job.job_id.endswith(end) for job in incident.jobs)
+
+
+def _task_of(job: InvolvedJob, found: Mapping[str, KnownJob]) -> str:
+    return job.task or (found[job.job_id].task if job.job_id in found else "")
+
+
+async def _named_by(desk: OperationContext, job_id: str) -> frozenset[str]:
+    """Return the ends of the ids of the incidents that the errors of a job name."""
+    job = await desk.ask(desk.verbs.get(job_id))
+    if job is None:
+        return frozenset()
+    errors = [job.error, *(each.error for each in await desk.ask(desk.verbs.history(job.id)))]
+    return frozenset(filter(None, map(named_in, errors)))
+
+
 @reads("incidents.show", "/incidents/{id}")
 async def show_one(desk: OperationContext, asked: WithId) -> IncidentSeen:
     """Show an incident with its evidence. The last characters of an id will do."""
@@ -163,7 +193,7 @@ async def show_one(desk: OperationContext, asked: WithId) -> IncidentSeen:
     evidence = await desk.ask(read_evidence(desk.verbs, incident.id))
     return IncidentSeen(
         now=(await desk.ask(ask_time(desk.verbs))).now,
-        row=incident_row(incident, await jobs_of(desk, [incident])),
+        **asdict(incident_row(incident, await jobs_of(desk, [incident]))),
         folder=incident.folder,
         evidence=texts_seen(evidence.parts),
     )
@@ -171,14 +201,12 @@ async def show_one(desk: OperationContext, asked: WithId) -> IncidentSeen:
 
 async def find_incident(desk: OperationContext, incident_id: str) -> Incident:
     """Return the incident with this id, or the only one whose id ends so. Raises IncidentNotFoundError."""
-    incidents = await desk.ask(list_incidents(desk.verbs))
-    end = incident_id.lower()
-    matches = [each for each in incidents if each.id == incident_id] or [
-        each for each in incidents if len(end) >= _SHORTEST_END and each.id.endswith(end)
-    ]
-    if len(matches) != 1:
-        raise IncidentNotFoundError(Phrase("refusal.no_incident", incident=incident_id))
-    return matches[0]
+    incidents = {each.id: each for each in await desk.ask(list_incidents(desk.verbs))}
+    if (found := the_one(incident_id, incidents)) is not None:
+        return incidents[found]
+    if incident_id and await desk.ask(desk.verbs.get(incident_id)) is not None:
+        raise IncidentNotFoundError(Phrase("refusal.job_not_incident", incident=short_id(incident_id)))
+    raise IncidentNotFoundError(Phrase("refusal.no_incident", incident=incident_id))
 
 
 async def jobs_of(desk: OperationContext, incidents: Iterable[Incident]) -> dict[str, KnownJob]:

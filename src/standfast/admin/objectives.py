@@ -18,7 +18,8 @@ class BurnSeen(AnswerStruct, frozen=True, kw_only=True):
 class ObjectiveSeen(AnswerStruct, frozen=True, kw_only=True):
     """What was promised, and how it stands. Shares are from 0 to 1, `start_within` is seconds, `over` is days.
 
-    `budget_left` is the share of the allowed failures that is left, below 0 where more was spent.
+    `budget_left` is the share of the allowed failures that is left, below 0 where more was spent: then it is not
+    `kept`. `burn_fast` is the lower of the burn rates of 5 minutes and an hour, `burn_slow` of 30 minutes and 6 hours.
     """
 
     name: str
@@ -31,7 +32,10 @@ class ObjectiveSeen(AnswerStruct, frozen=True, kw_only=True):
     bad: int
     share: float | None
     budget_left: float
+    kept: bool
     burns: tuple[BurnSeen, ...]
+    burn_fast: float
+    burn_slow: float
 
 
 class ObjectivesSeen(AnswerStruct, frozen=True, kw_only=True):
@@ -51,10 +55,11 @@ async def list_objectives(desk: OperationContext, asked: NothingAsked) -> Object
     standings = await desk.recall(
         ("standings", declared), lambda: desk.ask(read_standings(desk.verbs, declared)), SELDOM
     )
-    return ObjectivesSeen(now=await store_now(desk), objectives=tuple(map(_seen, standings)))
+    return ObjectivesSeen(now=await store_now(desk), objectives=tuple(map(objective_seen, standings)))
 
 
-def _seen(standing: Standing) -> ObjectiveSeen:
+def objective_seen(standing: Standing) -> ObjectiveSeen:
+    """Return an objective as it is shown."""
     objective = standing.objective
     return ObjectiveSeen(
         name=objective.name,
@@ -67,7 +72,10 @@ def _seen(standing: Standing) -> ObjectiveSeen:
         bad=standing.bad,
         share=standing.share,
         budget_left=standing.budget_left,
+        kept=standing.is_kept,
         burns=tuple(
             BurnSeen(over=WINDOWS[name].total_seconds(), rate=rate) for name, rate in standing.burns.items()
         ),
+        burn_fast=standing.fast,
+        burn_slow=standing.slow,
     )

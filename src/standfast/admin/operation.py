@@ -34,6 +34,7 @@ from standfast.errors import (
     ScheduleUnreadableError,
     StandfastError,
     StoreError,
+    TaskNotFoundError,
     ValueNotStoredError,
 )
 
@@ -160,6 +161,7 @@ STATUS: Mapping[type, HTTPStatus] = MappingProxyType(
         ScheduleNotFoundError: HTTPStatus.NOT_FOUND,
         IncidentNotFoundError: HTTPStatus.NOT_FOUND,
         AlertNotFoundError: HTTPStatus.NOT_FOUND,
+        TaskNotFoundError: HTTPStatus.NOT_FOUND,
         JobStateError: HTTPStatus.CONFLICT,
         KeyTakenError: HTTPStatus.CONFLICT,
         LockStateError: HTTPStatus.CONFLICT,

@@ -43,14 +43,16 @@ from standfast.admin.schedules import (
     backfill_schedule,
     delete_schedule,
     edit_schedule,
+    list_fires,
     list_schedules,
+    list_upcoming,
     pause_schedule,
     resume_schedule,
     show_schedule,
     trigger_schedule,
 )
 from standfast.admin.settings import show_settings
-from standfast.admin.tasks import list_tasks
+from standfast.admin.tasks import list_tasks, show_task
 from standfast.admin.workers import drain_worker, dump_worker, list_workers, recycle_worker, show_worker
 
 AnyOperation = Operation[Any, Any]
@@ -67,6 +69,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     show_queue,
     list_schedules,
     show_schedule,
+    list_upcoming,
+    list_fires,
     list_workers,
     show_worker,
     list_locks,
@@ -79,6 +83,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     list_audit,
     show_settings,
     list_tasks,
+    show_task,
     act_on_many,
     retry_job,
     cancel_job,

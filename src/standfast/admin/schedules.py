@@ -1,13 +1,15 @@
 """Schedules, their times and what became of them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from standfast.admin.executor import OperationContext, all_workers
 from standfast.admin.fields import (
@@ -16,6 +18,7 @@ from standfast.admin.fields import (
     Named,
     NothingAsked,
     QueueName,
+    RequestStruct,
     Text,
     ValueSeen,
     When,
@@ -27,14 +30,17 @@ from standfast.admin.job_details import changed_payload
 from standfast.admin.operation import Role, WrongRequestError, acts, reads
 from standfast.admin.tasks import find_task, secrets_of
 from standfast.errors import ConfigurationError
+from standfast.model.job import OnLate
 from standfast.model.phrases import Phrase, as_phrase, listed, phrase_in, stored_phrase
 from standfast.model.records import Decision, Fire, FireCause, Kind, Record
 from standfast.model.states import FINAL, State
+from standfast.schedules.declarations import read_releases
 from standfast.schedules.description import describe
 from standfast.schedules.operations import Schedules
 from standfast.schedules.rules import AnyRule, Cron, Every, Rule
 from standfast.schedules.schedule import (
     Schedule,
+    ScheduleStatus,
     Template,
     coming,
     next_fire,
@@ -48,6 +54,7 @@ from standfast.stores.contract import ask_time
 class FireSeen(AnswerStruct, frozen=True, kw_only=True):
     """What became of one planned time, or of `count` in a row of which `until` is the last."""
 
+    schedule: str
     planned: datetime
     decision: Decision
     cause: FireCause
@@ -61,6 +68,7 @@ class FireSeen(AnswerStruct, frozen=True, kw_only=True):
 class UpcomingSeen(AnswerStruct, frozen=True, kw_only=True):
     """A planned time to come. `excluded` says why it will not be fired, `note` what changed clocks do to it."""
 
+    schedule: str
     planned: datetime
     run_at: datetime
     excluded: Phrase | None = None
@@ -104,26 +112,62 @@ class SchedulesSeen(AnswerStruct, frozen=True, kw_only=True):
     schedules: tuple[ScheduleRow, ...]
 
 
-class ScheduleSeen(AnswerStruct, frozen=True, kw_only=True):
-    """A schedule with its next times, what became of the last ones, and the job that it enqueues."""
+class ScheduleSeen(ScheduleRow, frozen=True, kw_only=True):
+    """A schedule with its next times, what became of the last ones, and the job that it enqueues.
+
+    `release` is that of the app which declared it, `counting` the release whose schedules count now. `version` is
+    that of the arguments, `start_within` seconds.
+    """
 
     now: datetime
     idle: bool
-    row: ScheduleRow
     rule: dict[str, Any]
     next: tuple[UpcomingSeen, ...]
     fires: tuple[FireSeen, ...]
     runs: tuple[RunSeen, ...]
     waiting: tuple[datetime, ...]
     created_at: datetime
+    retired_at: datetime | None
     release: str | None
+    counting: str | None
     args: dict[str, ValueSeen]
     args_problem: Phrase | None
     version: int
     priority: int
     max_attempts: int
+    start_within: float | None
+    on_late: OnLate
     tags: tuple[str, ...]
     metadata: dict[str, str]
+
+
+class UpcomingAsked(RequestStruct, frozen=True, kw_only=True):
+    """How many of the next times, of one schedule or of all that are active."""
+
+    name: Word | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+
+
+class ComingSeen(AnswerStruct, frozen=True, kw_only=True):
+    """Planned times to come, in their order."""
+
+    now: datetime
+    times: tuple[UpcomingSeen, ...]
+
+
+class FiresAsked(RequestStruct, frozen=True, kw_only=True):
+    """How many of the latest planned times, of one schedule or of all; `before` as in BackfillAsked."""
+
+    name: Word | None = None
+    before: When | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
+
+
+class FiresSeen(AnswerStruct, frozen=True, kw_only=True):
+    """What became of planned times, the latest first."""
+
+    now: datetime
+    fires: tuple[FireSeen, ...]
 
 
 class SchedulePauseAsked(Named, frozen=True, kw_only=True):
@@ -149,6 +193,13 @@ class ScheduleEditAsked(Named, frozen=True, kw_only=True):
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=32_767)] | None = None
 
 
+class ScheduleEdit(ScheduleEditAsked, frozen=True, kw_only=True):
+    """An edit from Python: what makes the new rule of the old one, and the new job of the old one."""
+
+    change_rule: Callable[[AnyRule], AnyRule] | None = None
+    change_job: Callable[[Template], Template] | None = None
+
+
 class BackfillAsked(Named, frozen=True, kw_only=True):
     """For which past times to enqueue jobs; a date with its zone, or how long ago, such as 6h.
 
@@ -161,14 +212,39 @@ class BackfillAsked(Named, frozen=True, kw_only=True):
     dry: bool = False
 
 
+class Backfill(BackfillAsked, frozen=True, kw_only=True):
+    """A backfill from Python, of any number of times. `progress` hears how many of how many are done."""
+
+    progress: Callable[[int, int], None]
+
+
 class ScheduleDone(AnswerStruct, frozen=True, kw_only=True):
-    """A schedule and how it stands now; `job` is the one that was enqueued, `count` how many were."""
+    """A schedule and how it stands now; `job` is the one that was enqueued.
+
+    `comes_back`: it is deleted, but an app declares it, and makes it anew when a worker of the app starts.
+    """
 
     name: str
     state: str
     next_at: datetime | None = None
+    paused_at: datetime | None = None
+    paused_why: str | None = None
     job: str | None = None
-    count: int | None = None
+    comes_back: bool = False
+
+
+class BackfillDone(ScheduleDone, frozen=True, kw_only=True):
+    """For how many planned times from `since` to `until` jobs were enqueued; the first and the last of these.
+
+    Times after `undecided_after` are left to the workers, which have not decided about them yet.
+    """
+
+    since: datetime
+    until: datetime
+    count: int
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    undecided_after: datetime | None = None
 
 
 # Schedules, their times to come and what became of the last ones.
@@ -258,7 +334,7 @@ async def show_schedule(desk: OperationContext, asked: Named) -> ScheduleSeen:
     schedule = await desk.ask(schedules.get(asked.name))
     now = (await desk.ask(ask_time(desk.verbs))).now
     fires = await desk.ask(schedules.fires(asked.name, _FIRES, before=now + _A_MOMENT))
-    plan, job = schedule.plan, schedule.plan.job
+    plan, job, origin = schedule.plan, schedule.plan.job, schedule.plan.origin
     runs = plan.runs[-_MOST_RUNS:]
     jobs = [run.job_id for run in runs] + [fire.job_id for fire in fires[:1] if fire.job_id]
     states = await _states(desk, jobs)
@@ -266,12 +342,9 @@ async def show_schedule(desk: OperationContext, asked: Named) -> ScheduleSeen:
     return ScheduleSeen(
         now=now,
         idle=await _is_idle(desk),
-        row=schedule_row(schedule, now, fires[0] if fires else None, states),
+        **asdict(schedule_row(schedule, now, fires[0] if fires else None, states)),
         rule=msgspec.to_builtins(plan.rule),
-        next=tuple(
-            UpcomingSeen(planned=each.planned, run_at=each.run_at, excluded=each.excluded, note=each.note)
-            for each in (coming(schedule, now, _NEXT) if plan.active else ())
-        ),
+        next=tuple(_upcoming(schedule, now, _NEXT)) if plan.active else (),
         fires=tuple(map(fire_seen, fires)),
         runs=tuple(
             RunSeen(job=run.job_id, planned=run.planned, state=states[run.job_id])
@@ -280,15 +353,54 @@ async def show_schedule(desk: OperationContext, asked: Named) -> ScheduleSeen:
         ),
         waiting=plan.waiting,
         created_at=plan.created_at,
-        release=None if plan.origin is None else plan.origin.release,
+        retired_at=plan.retired_at,
+        release=None if origin is None else origin.release,
+        counting=None if origin is None else await _counting_release(desk, origin.app),
         args=args,
         args_problem=problem,
         version=job.version,
         priority=job.priority,
         max_attempts=job.max_attempts,
+        start_within=None if job.start_within is None else job.start_within.total_seconds(),
+        on_late=job.on_late,
         tags=job.tags,
         metadata=dict(job.metadata),
     )
+
+
+async def _counting_release(desk: OperationContext, app: str) -> str | None:
+    records = await desk.ask(desk.verbs.records(Kind.RELEASE, (app,)))
+    return read_releases(records).names[-1] if records else None
+
+
+@reads("schedules.next", "/upcoming")
+async def list_upcoming(desk: OperationContext, asked: UpcomingAsked) -> ComingSeen:
+    """List the next times of a schedule, or of all that are active, in their order; also those that are excluded."""
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    if asked.name:
+        schedules = [await desk.ask(schedules_of(desk).get(asked.name))]
+    else:
+        records = await desk.ask(desk.verbs.records(Kind.SCHEDULE))
+        readable, _ = read_schedules(records)
+        schedules = [each for each in readable if schedule_status(each, now) is ScheduleStatus.ACTIVE]
+    times = heapq.merge(*(_upcoming(each, now, asked.count) for each in schedules), key=lambda each: each.planned)
+    return ComingSeen(now=now, times=tuple(islice(times, asked.count)))
+
+
+def _upcoming(schedule: Schedule, now: datetime, count: int) -> Iterator[UpcomingSeen]:
+    for each in coming(schedule, now, count):
+        yield UpcomingSeen(
+            schedule=schedule.name, planned=each.planned, run_at=each.run_at, excluded=each.excluded, note=each.note
+        )
+
+
+@reads("schedules.fires", "/fires")
+async def list_fires(desk: OperationContext, asked: FiresAsked) -> FiresSeen:
+    """List what became of planned times, of one schedule or of all, the latest first."""
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    before = past("before", asked.before, now)
+    fires = await desk.ask(schedules_of(desk).fires(asked.name or None, asked.limit, before))
+    return FiresSeen(now=now, fires=tuple(map(fire_seen, fires)))
 
 
 def schedules_of(desk: OperationContext) -> Schedules:
@@ -325,6 +437,7 @@ def is_failing(last: Fire | None, states: Mapping[str, State]) -> bool:
 def fire_seen(fire: Fire) -> FireSeen:
     """Return what became of a planned time."""
     return FireSeen(
+        schedule=fire.schedule,
         planned=fire.planned,
         decision=fire.decision,
         cause=fire.cause,
@@ -457,7 +570,7 @@ async def trigger_schedule(desk: OperationContext, asked: Named) -> ScheduleDone
     schedules = schedules_of(desk)
     job_id = await desk.ask(schedules.trigger(asked.name))
     desk.note(after=Phrase("noted.job", job=job_id))
-    return await _done(desk, await desk.ask(schedules.get(asked.name)), job=job_id)
+    return await _done(desk, await desk.ask(schedules.get(asked.name)), job_id)
 
 
 @acts("schedules.pause", "/schedules/{name}/pause", Role.OPERATOR)
@@ -480,10 +593,11 @@ async def edit_schedule(desk: OperationContext, asked: ScheduleEditAsked) -> Sch
     """Change when a schedule fires, or what it enqueues; what is not said stays as it is."""
     schedules = schedules_of(desk)
     before = await desk.ask(schedules.get(asked.name))
-    rule = new_rule(asked)
+    rule = asked.change_rule if isinstance(asked, ScheduleEdit) else new_rule(asked)
     if rule is not None and rule(before.plan.rule) == before.plan.rule:
         rule = None
-    job = new_job(asked, secrets_of(await find_task(desk, before.plan.job.task)))
+    secrets = secrets_of(await find_task(desk, before.plan.job.task))
+    job = asked.change_job if isinstance(asked, ScheduleEdit) else new_job(asked, secrets)
     if rule is None and job is None:
         raise WrongRequestError(Phrase("refusal.no_change"))
     desk.note(before=_told(before))
@@ -494,25 +608,35 @@ async def edit_schedule(desk: OperationContext, asked: ScheduleEditAsked) -> Sch
 
 
 @acts("schedules.backfill", "/schedules/{name}/backfill", Role.ADMIN)
-async def backfill_schedule(desk: OperationContext, asked: BackfillAsked) -> ScheduleDone:
+async def backfill_schedule(desk: OperationContext, asked: BackfillAsked) -> BackfillDone:
     """Enqueue a job for each planned time of a past range that was not fired."""
     schedules = schedules_of(desk)
-    await desk.ask(schedules.get(asked.name))
+    schedule = await desk.ask(schedules.get(asked.name))
     now = (await desk.ask(ask_time(desk.verbs))).now
     since, until = past("since", asked.since, now), past("until", asked.until, now) or now
     if since is None or since > until:
         raise WrongRequestError(Phrase("refusal.no_past"))
     times = await desk.ask(schedules.backfill_times(asked.name, since, until, again=asked.again))
-    if len(times) > MOST_FILLED:
+    if len(times) > MOST_FILLED and not isinstance(asked, Backfill):
         raise WrongRequestError(Phrase("refusal.too_many_times", times=f"{len(times):,}", most=f"{MOST_FILLED:,}"))
     count = len(times)
-    if not asked.dry:
+    if count and not asked.dry:
         desk.note(after=Phrase("noted.begun", so_far=Phrase("noted.counted", n=count)))
         await desk.write_ahead()
-        count = await desk.ask(schedules.backfill(asked.name, since, until, again=asked.again))
-    done = await _done(desk, await desk.ask(schedules.get(asked.name)), count=count)
+        how = {"progress": asked.progress} if isinstance(asked, Backfill) else {}
+        count = await desk.ask(schedules.backfill(asked.name, since, until, again=asked.again, **how))
     desk.note(after=Phrase("noted.counted" if asked.dry else "noted.enqueued", n=count))
-    return done
+    plan = schedule.plan
+    undecided = next(iter(plan.rule.times_after(plan.cursor, schedule.ground)), None)
+    return BackfillDone(
+        **_standing(await desk.ask(schedules.get(asked.name)), now),
+        since=since,
+        until=until,
+        count=count,
+        first_at=times[0] if times else None,
+        last_at=times[-1] if times else None,
+        undecided_after=plan.cursor if plan.active and undecided is not None and undecided <= until else None,
+    )
 
 
 @acts("schedules.delete", "/schedules/{name}/delete", Role.ADMIN)
@@ -522,7 +646,8 @@ async def delete_schedule(desk: OperationContext, asked: Named) -> ScheduleDone:
     desk.note(before=_told(schedule))
     await desk.ask(schedules_of(desk).delete(asked.name))
     desk.note(after=Phrase("noted.deleted"))
-    return ScheduleDone(name=asked.name, state="deleted")
+    comes_back = schedule.plan.origin is not None and schedule.plan.retired_at is None
+    return ScheduleDone(name=asked.name, state="deleted", comes_back=comes_back)
 
 
 async def _state(desk: OperationContext, name: str) -> Phrase:
@@ -530,20 +655,22 @@ async def _state(desk: OperationContext, name: str) -> Phrase:
     return Phrase(f"schedule_state.{schedule_status(await desk.ask(schedules_of(desk).get(name)), now)}")
 
 
-async def _done(
-    desk: OperationContext, schedule: Schedule, *, job: str | None = None, count: int | None = None
-) -> ScheduleDone:
-    now = (await desk.ask(ask_time(desk.verbs))).now
-    upcoming, state = next_fire(schedule, now), schedule_status(schedule, now).value
-    if job is None and count is None:
-        desk.note(after=Phrase(f"schedule_state.{state}"))
-    return ScheduleDone(
-        name=schedule.name,
-        state=state,
-        next_at=None if upcoming is None else upcoming.planned,
-        job=job,
-        count=count,
-    )
+async def _done(desk: OperationContext, schedule: Schedule, job: str | None = None) -> ScheduleDone:
+    done = ScheduleDone(**_standing(schedule, (await desk.ask(ask_time(desk.verbs))).now), job=job)
+    if job is None:
+        desk.note(after=Phrase(f"schedule_state.{done.state}"))
+    return done
+
+
+def _standing(schedule: Schedule, now: datetime) -> dict[str, Any]:
+    upcoming, plan = next_fire(schedule, now), schedule.plan
+    return {
+        "name": schedule.name,
+        "state": schedule_status(schedule, now).value,
+        "next_at": None if upcoming is None else upcoming.planned,
+        "paused_at": plan.paused_at,
+        "paused_why": plan.paused_why,
+    }
 
 
 def _told(schedule: Schedule) -> Phrase:

@@ -3,9 +3,11 @@
 from datetime import datetime
 
 from standfast.admin.executor import OperationContext, catalogue
-from standfast.admin.fields import AnswerStruct, NothingAsked
+from standfast.admin.fields import AnswerStruct, Named, NothingAsked
 from standfast.admin.operation import reads
+from standfast.errors import TaskNotFoundError
 from standfast.model.phrases import Phrase, stored_phrase
+from standfast.model.suggestions import hint
 from standfast.observe.catalogue import Bound, KnownEntry
 
 
@@ -32,8 +34,15 @@ class TaskSeen(AnswerStruct, frozen=True, kw_only=True):
     about: str | None
     max_attempts: int
     backoff: Phrase | None
+    retry_on: tuple[str, ...] | None
+    discard_on: tuple[str, ...]
     timeout: float | None
+    start_within: float | None
+    on_late: str
+    keep_result: float | None
     isolation: str
+    memory: int | None
+    tags: tuple[str, ...]
     schedules: tuple[str, ...]
     limits: tuple[Phrase, ...]
     gates: tuple[str, ...]
@@ -58,6 +67,16 @@ _WINDOWS = ("window", "list.last", "list.next", "weekdays", "month")
 async def list_tasks(desk: OperationContext, asked: NothingAsked) -> TasksSeen:  # noqa: ARG001 - there is nothing to ask
     """List the tasks that workers have told of, by name."""
     return TasksSeen(tasks=await known_tasks(desk))
+
+
+@reads("tasks.show", "/tasks/{name}")
+async def show_task(desk: OperationContext, asked: Named) -> TaskSeen:
+    """Show a task as its app has published it."""
+    tasks = {task.name: task for task in await known_tasks(desk)}
+    if asked.name not in tasks:
+        known = f": {hint(asked.name, tasks)}" if tasks else ""
+        raise TaskNotFoundError(f"no worker has published a task '{asked.name}'{known}")
+    return tasks[asked.name]
 
 
 async def known_tasks(desk: OperationContext) -> tuple[TaskSeen, ...]:
@@ -96,8 +115,15 @@ def _task(known: KnownEntry) -> TaskSeen:
         about=task.doc or None,
         max_attempts=task.max_attempts,
         backoff=stored_phrase(task.backoff, "backoff") if task.backoff else None,
+        retry_on=task.retry_on,
+        discard_on=task.discard_on,
         timeout=task.timeout,
+        start_within=task.start_within,
+        on_late=task.on_late,
+        keep_result=task.keep_result,
         isolation=task.isolation,
+        memory=task.memory,
+        tags=task.tags,
         schedules=task.schedules,
         limits=bound_words(task.limit),
         gates=task.gates,

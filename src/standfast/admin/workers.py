@@ -1,23 +1,23 @@
 """Workers."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Annotated
 
 import msgspec
+from msgspec.structs import asdict
 
 from standfast.admin.executor import OperationContext, all_workers, store_now
-from standfast.admin.fields import AnswerStruct, NothingAsked, WithId
+from standfast.admin.fields import AnswerStruct, NothingAsked, WithId, the_one
 from standfast.admin.job_search import JobRow, job_row
 from standfast.admin.operation import NotThereError, Role, acts, reads
 from standfast.model.incidents import Trouble
 from standfast.model.phrases import Phrase
 from standfast.observe.incidents import list_incidents
 from standfast.stores.contract import ask_time
-from standfast.stores.values import JobFilter, Worker
-from standfast.supervisor.orders import Order, give_order, orders_about
-from standfast.supervisor.recycler import DRAIN_ORDER as DRAIN
-from standfast.supervisor.recycler import RECYCLE_ORDER as RECYCLE
+from standfast.stores.values import JobFilter, Vitals, Worker
+from standfast.supervisor.orders import LASTS, Order, give_order, orders_about
+from standfast.supervisor.recycler import DRAIN_ORDER, RECYCLE_ORDER
 
 
 class WorkerRow(AnswerStruct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class WorkerRow(AnswerStruct, frozen=True, kw_only=True):
     condemned: bool
     held: int
     running: int
-    vitals: dict[str, Any] | None = None
+    vitals: Vitals | None = None
 
 
 class WorkersSeen(AnswerStruct, frozen=True, kw_only=True):
@@ -55,14 +55,13 @@ class OrderSeen(AnswerStruct, frozen=True, kw_only=True):
     refused: str | None
 
 
-class WorkerSeen(AnswerStruct, frozen=True, kw_only=True):
+class WorkerSeen(WorkerRow, frozen=True, kw_only=True):
     """A worker, the jobs it has, the last pictures that were taken of it (incidents), and what was just ordered.
 
     An order that is carried out is gone; one that was refused is there for about two minutes.
     """
 
     now: datetime
-    row: WorkerRow
     jobs: tuple[JobRow, ...]
     pictures: tuple[str, ...]
     orders: tuple[OrderSeen, ...] = ()
@@ -72,6 +71,12 @@ class RecycleAsked(WithId, frozen=True, kw_only=True):
     """Which worker to replace; with `force` also inside a window in which the app forbids it."""
 
     force: bool = False
+
+
+class DumpAsked(WithId, frozen=True, kw_only=True):
+    """Of which worker to take a picture, and for how many seconds its supervisor may be waited for."""
+
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=3600)] = LASTS.total_seconds()
 
 
 class WorkerDone(AnswerStruct, frozen=True, kw_only=True):
@@ -90,7 +95,7 @@ _MOST_ORDERS = 10
 
 def worker_row(worker: Worker) -> WorkerRow:
     """Return a worker."""
-    info, vitals = worker.info, worker.vitals
+    info = worker.info
     return WorkerRow(
         id=info.id,
         supervisor=info.supervisor,
@@ -105,7 +110,7 @@ def worker_row(worker: Worker) -> WorkerRow:
         condemned=worker.condemned,
         held=worker.held,
         running=worker.running,
-        vitals=None if vitals is None else msgspec.structs.asdict(vitals),
+        vitals=worker.vitals,
     )
 
 
@@ -128,7 +133,7 @@ async def show_worker(desk: OperationContext, asked: WithId) -> WorkerSeen:
     pictures = [each.id for each in incidents if _shows(each.trouble, each.worker, worker.info.id)]
     return WorkerSeen(
         now=(await desk.ask(ask_time(desk.verbs))).now,
-        row=worker_row(worker),
+        **asdict(worker_row(worker)),
         jobs=tuple(map(job_row, jobs)),
         pictures=tuple(pictures[:_MOST_PICTURES]),
         orders=tuple(map(_order_seen, orders[:_MOST_ORDERS])),
@@ -136,11 +141,14 @@ async def show_worker(desk: OperationContext, asked: WithId) -> WorkerSeen:
 
 
 async def find_worker(desk: OperationContext, worker_id: str) -> Worker:
-    """Return a registered worker. Raises NotThereError."""
-    for worker in await desk.ask(desk.verbs.workers()):
-        if worker.info.id == worker_id:
-            return worker
-    raise NotThereError(Phrase("refusal.no_worker", worker=worker_id))
+    """Return the registered worker with this id, or the only one whose id begins or ends so.
+
+    Raises NotThereError.
+    """
+    workers = {worker.info.id: worker for worker in await desk.ask(desk.verbs.workers())}
+    if (found := the_one(worker_id, workers, shortest=1, begins=True)) is None:
+        raise NotThereError(Phrase("refusal.no_worker", worker=worker_id))
+    return workers[found]
 
 
 def _shows(trouble: Trouble, pictured: str, worker: str) -> bool:
@@ -160,25 +168,31 @@ DUMP = "dump"
 @acts("workers.recycle", "/workers/{id}/recycle", Role.OPERATOR)
 async def recycle_worker(desk: OperationContext, asked: RecycleAsked) -> WorkerDone:
     """Have a worker replaced by a fresh one, without a gap; what it runs may end first."""
-    return await _order(desk, RECYCLE, asked.id, {"force": "yes"} if asked.force else {})
+    return await _order(desk, RECYCLE_ORDER, asked.id, {"force": "yes"} if asked.force else {})
 
 
 @acts("workers.drain", "/workers/{id}/drain", Role.ADMIN)
 async def drain_worker(desk: OperationContext, asked: WithId) -> WorkerDone:
     """Have a worker end what it runs and leave for good; a supervisor that has no other then ends."""
-    return await _order(desk, DRAIN, asked.id, {})
+    return await _order(desk, DRAIN_ORDER, asked.id)
 
 
 @acts("workers.dump", "/workers/{id}/dump", Role.OPERATOR)
-async def dump_worker(desk: OperationContext, asked: WithId) -> WorkerDone:
+async def dump_worker(desk: OperationContext, asked: DumpAsked) -> WorkerDone:
     """Have a picture taken of what a worker does: it becomes the incident whose id is that of the order."""
-    return await _order(desk, DUMP, asked.id, {})
+    return await _order(desk, DUMP, asked.id, lasts=timedelta(seconds=asked.timeout))
 
 
-async def _order(desk: OperationContext, what: str, worker_id: str, details: Mapping[str, str]) -> WorkerDone:
+async def _order(
+    desk: OperationContext,
+    what: str,
+    worker_id: str,
+    details: Mapping[str, str] | None = None,
+    lasts: timedelta = LASTS,
+) -> WorkerDone:
     worker = await find_worker(desk, worker_id)
     if not worker.is_live:
-        raise NotThereError(Phrase("refusal.silent_worker", worker=worker_id, silent=worker.beat_age))
-    order = await desk.ask(give_order(desk.verbs, what, worker.info.id, details))
+        raise NotThereError(Phrase("refusal.silent_worker", worker=worker.info.id, silent=worker.beat_age))
+    order = await desk.ask(give_order(desk.verbs, what, worker.info.id, details, lasts))
     desk.note(after=Phrase("noted.order", order=order.id))
     return WorkerDone(id=worker.info.id, order=order.id)

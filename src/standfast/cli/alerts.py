@@ -27,10 +27,11 @@ from standfast.cli.connection import (
     check_target,
     examples,
     find_target,
+    person,
     store_options,
 )
 from standfast.cli.exit_codes import ExitCode, say_failed
-from standfast.cli.inputs import as_span_with_unit, person
+from standfast.cli.inputs import as_span_with_unit
 from standfast.cli.output import Column, cut, say, say_json, say_table
 from standfast.errors import ConfigurationError, DeliveryError
 from standfast.model.alerts import AlertRule, AlertState, Check

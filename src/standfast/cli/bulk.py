@@ -13,9 +13,9 @@ import click
 
 from standfast.admin.audit_trail import Entry, write_down
 from standfast.admin.job_search import Changes, change_many
-from standfast.cli.connection import StoreOptions
+from standfast.cli.connection import StoreOptions, person
 from standfast.cli.exit_codes import ExitCode, say_failed
-from standfast.cli.inputs import confirm, person
+from standfast.cli.inputs import confirm
 from standfast.cli.lookup import find_job, pages, unknown_names
 from standfast.cli.output import bulk_progress, say, say_json
 from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
@@ -23,7 +23,7 @@ from standfast.model.display import counted
 from standfast.model.job import Job, JobAction
 from standfast.model.phrases import Phrase
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time, change_job
+from standfast.stores.contract import ask_time
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import run_procedure
 
@@ -44,7 +44,7 @@ class Answer(TypedDict, total=False):
 
 def requeue(backend: Backend, job: Job) -> str:
     """Make a dead or scheduled job ready."""
-    backend.run(change_job(backend.verbs, JobAction.RETRY, job.id))
+    backend.run(backend.verbs.requeue(job.id))
     return "requeued"
 
 

@@ -1,11 +1,12 @@
 """The windows of queues and tasks, as the store tells of them."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.text import Text
 
+from standfast.admin.workers import WorkerRow
 from standfast.cli.output import STYLES, Column, cut, number
 from standfast.model.display import dated, in_bytes, relative
 from standfast.model.records import Kind
@@ -13,7 +14,7 @@ from standfast.model.states import State
 from standfast.observe.obstacles import Windows, queue_closed
 from standfast.schedules.closed_hours import read_windows
 from standfast.stores.backend import Backend
-from standfast.stores.values import Queue, Worker
+from standfast.stores.values import Queue
 
 
 def find_windows(backend: Backend) -> Windows:
@@ -76,7 +77,7 @@ def _paused(queue: Queue, told: Callable[[datetime, datetime], str], now: dateti
     return Text(told(queue.paused_at, now) if queue.paused_at else "", style="yellow")
 
 
-# Workers as the fields that `--json` prints, and the columns in which a list shows them.
+# Workers as the columns in which a list shows them.
 
 BETWEEN_PULSES = 1.0
 """Seconds between two signs of life of a worker that is well."""
@@ -85,37 +86,14 @@ LATE = 0.5
 """Seconds from which on it is told that an event loop is late."""
 
 
-def worker_fields(found: Iterable[Worker]) -> list[dict[str, Any]]:
-    """Return workers ready for JSON; spans are seconds."""
-    return [
-        {
-            "id": worker.info.id,
-            "supervisor": worker.info.supervisor,
-            "host": worker.info.host,
-            "pid": worker.info.pid,
-            "queues": worker.info.queues,
-            "concurrency": worker.info.concurrency,
-            "lease": worker.info.lease.total_seconds(),
-            "started_at": worker.started_at,
-            "beat_age": worker.beat_age.total_seconds(),
-            "live": worker.is_live,
-            "condemned": worker.condemned,
-            "held": worker.held,
-            "running": worker.running,
-            "vitals": worker.vitals,
-        }
-        for worker in found
-    ]
-
-
-def worker_columns(now: datetime) -> list[Column[Worker]]:
+def worker_columns(now: datetime) -> list[Column[WorkerRow]]:
     """Return the columns of a list of workers."""
     return [
-        Column("WORKER", lambda worker: worker.info.id),
-        Column("HOST", lambda worker: cut(worker.info.host), shrinks=True),
-        Column("PID", lambda worker: str(worker.info.pid), justify="right"),
-        Column("QUEUES", lambda worker: cut(", ".join(worker.info.queues or ("all",))), shrinks=True),
-        Column("RUNNING", lambda worker: f"{worker.running}/{worker.info.concurrency}", justify="right"),
+        Column("WORKER", lambda worker: worker.id),
+        Column("HOST", lambda worker: cut(worker.host), shrinks=True),
+        Column("PID", lambda worker: str(worker.pid), justify="right"),
+        Column("QUEUES", lambda worker: cut(", ".join(worker.queues or ("all",))), shrinks=True),
+        Column("RUNNING", lambda worker: f"{worker.running}/{worker.concurrency}", justify="right"),
         Column("LOAD", _load, justify="right", from_width=90),
         Column("MEMORY", _memory, justify="right", from_width=90),
         Column("HELD", lambda worker: str(worker.held), justify="right", from_width=110),
@@ -124,7 +102,7 @@ def worker_columns(now: datetime) -> list[Column[Worker]]:
     ]
 
 
-def _load(worker: Worker) -> Text:
+def _load(worker: WorkerRow) -> Text:
     """Return how much of what it may run at a time it runs, and whether its event loop is late."""
     if (vitals := worker.vitals) is None:
         return Text("")
@@ -133,12 +111,12 @@ def _load(worker: Worker) -> Text:
     return Text(share) if late < LATE else Text(f"{share}, {late:.1f} s late", style="yellow")
 
 
-def _memory(worker: Worker) -> str:
+def _memory(worker: WorkerRow) -> str:
     return "" if worker.vitals is None or worker.vitals.memory is None else in_bytes(worker.vitals.memory)
 
 
-def _last_beat(worker: Worker, now: datetime) -> Text:
-    at = relative(now - worker.beat_age, now)
-    if worker.is_live:
+def _last_beat(worker: WorkerRow, now: datetime) -> Text:
+    at = relative(now - timedelta(seconds=worker.beat_age), now)
+    if worker.live:
         return Text(at, style="green")
     return Text(f"{at}, lost", style="bold red")

@@ -1,8 +1,10 @@
 """Options that several commands have, how a command is given several of them, and the tail of its help."""
 
+import getpass
+import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -17,6 +19,8 @@ from standfast.stores.backend import Backend
 from standfast.stores.url import check_url, open_backend, public_name, refuse_missing_store
 
 if TYPE_CHECKING:
+    from standfast.admin.executor import AdminSession
+    from standfast.admin.operation import Answer, Asked, Operation
     from standfast.app import Standfast
 
 
@@ -92,13 +96,49 @@ class StoreOptions:
     @property
     def place(self) -> str:
         """The store in words that tell it from every other, without what is secret in its URL."""
-        settings = self.settings
-        tenant = "" if settings.namespace is None else f", namespace '{settings.namespace}'"
-        return f"{public_name(settings.url)}{tenant}"
+        return place_of(self.settings)
 
     def store(self) -> AbstractContextManager[Backend]:
         """Open the store, which must exist, and close it at the end."""
         return existing_store(self.settings)
+
+    def admin(self) -> "AbstractContextManager[AdminSession]":
+        """Open the store, which must exist, to run operations on it as the person who runs this command."""
+        return open_admin(self.loaded)
+
+    def run(self, operation: "Operation[Asked, Answer]", asked: "Asked | None" = None) -> "Answer":
+        """Run one operation on the store, which must exist."""
+        with self.admin() as session:
+            return session.run(operation, asked)
+
+
+@contextmanager
+def open_admin(loaded: Loaded) -> "Iterator[AdminSession]":
+    """Open the store of these settings, which must exist, to run operations on it as who runs this command."""
+    from standfast.admin.executor import AdminSession, OpenStore  # noqa: PLC0415 - not all commands need them
+    from standfast.admin.operation import NotThereError, Role, User  # noqa: PLC0415 - likewise
+
+    with existing_store(loaded.settings) as backend:
+        shown = OpenStore(backend, loaded.settings, loaded.where)
+        with closing(AdminSession(shown, User(person(), Role.ADMIN), "command line")) as session:
+            try:
+                yield session
+            except NotThereError as error:
+                raise NotThereError(f"{error} (in {place_of(loaded.settings)})") from error
+
+
+def place_of(settings: Settings) -> str:
+    """Return the store in words that tell it from every other, without what is secret in its URL."""
+    tenant = "" if settings.namespace is None else f", namespace '{settings.namespace}'"
+    return f"{public_name(settings.url)}{tenant}"
+
+
+def person() -> str:
+    """Return who runs this command: a name, or a number where the user of a container has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from standfast.errors import JobStateError
 from standfast.model.job import Job, JobAction
 from standfast.model.states import State
 from standfast.stores.backend import Backend
-from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
@@ -119,7 +118,7 @@ def _retry(backend: Backend, job: Job) -> str:
 
 
 def _discard(backend: Backend, job: Job) -> str:
-    backend.run(change_job(backend.verbs, JobAction.DISCARD, job.id))
+    backend.run(backend.verbs.discard(job.id))
     return "discarded"
 
 

@@ -86,7 +86,9 @@ def exit_code(error: BaseException) -> ExitCode:
     """Return the exit code for an error."""
     if _interrupted(error):
         return ExitCode.INTERRUPTED
-    if isinstance(error, click.UsageError | ConfigurationError):
+    from standfast.admin.operation import WrongRequestError  # noqa: PLC0415 - only a command that fails needs it
+
+    if isinstance(error, click.UsageError | ConfigurationError | WrongRequestError):
         return ExitCode.USAGE
     return ExitCode.STORE if isinstance(error, StoreError) else ExitCode.FAILED
 

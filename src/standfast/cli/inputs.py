@@ -1,6 +1,5 @@
 """What people type on a command line: spans of time, moments, and values by name."""
 
-import getpass
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -109,7 +108,7 @@ def in_options(words: str) -> str:
     return re.sub(r"--\w+", lambda option: option[0].replace("_", "-"), words)
 
 
-# Asking a person before something that cannot be undone, and who that is.
+# Asking a person before something that cannot be undone.
 
 
 def confirm(question: str) -> None:
@@ -123,14 +122,6 @@ def confirm(question: str) -> None:
     if not agreed:
         say_failed("nothing was done")
         raise click.exceptions.Exit(ExitCode.FAILED)
-
-
-def person() -> str:
-    """Return who runs this command: a name, or a number where the user of a container has none."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
 
 
 # A token that a command is given in a file: on the command line everybody on the machine could read it.

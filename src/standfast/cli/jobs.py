@@ -10,6 +10,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from standfast.admin.job_search import ACTS_ON
 from standfast.cli.bulk import BulkRequest, act_on_each, act_on_selected, requeue, selected_by
 from standfast.cli.connection import (
     StoreOptions,
@@ -20,27 +21,28 @@ from standfast.cli.connection import (
     tz_option,
     yes_option,
 )
-from standfast.cli.drain import order_and_wait
 from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.inputs import as_span, as_span_with_unit, read_moment, read_pairs
 from standfast.cli.job_views import file_columns, file_fields, say_jobs, show
 from standfast.cli.lookup import find_job
 from standfast.cli.output import say, say_json, say_table
+from standfast.cli.workers import await_order
 from standfast.durable.files import FileStore, StoredFile, files_among, shelf_of
 from standfast.errors import ArgumentsError, JobStateError, StandfastError, StoreError
 from standfast.handle import encode_signal, too_late
 from standfast.model.clock import SystemClock
 from standfast.model.display import in_bytes
 from standfast.model.ids import first_id_at, new_job_id
-from standfast.model.job import ACTS_ON, SCHEDULE_KEY, Cancellation, Job, JobAction
+from standfast.model.job import SCHEDULE_KEY, Cancellation, Job, JobAction
 from standfast.model.memos import signal_name
 from standfast.model.states import FINAL, State
 from standfast.model.validation import calendar_problems
 from standfast.schedules.zones import find_zone
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time, cancel_job, change_job
+from standfast.stores.contract import ask_time
 from standfast.stores.values import JobFilter
-from standfast.supervisor.orders import KILL, Order
+from standfast.stores.verb import run_procedure
+from standfast.supervisor.orders import KILL, give_order
 
 
 def _not_so(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> None:
@@ -84,7 +86,7 @@ def reschedule(
 
 
 def _reschedule(backend: Backend, job: Job, run_at: datetime) -> str:
-    backend.run(change_job(backend.verbs, JobAction.RESCHEDULE, job.id, run_at))
+    backend.run(backend.verbs.reschedule(job.id, run_at))
     return "rescheduled"
 
 
@@ -373,19 +375,14 @@ def _kill(backend: Backend, job: Job) -> str:
     if latest.worker is None or latest.state in FINAL:
         return answer
 
-    def ended(_: Order) -> bool:
+    def ended() -> bool:
         seen = backend.run(backend.verbs.get(job.id))
         return seen is None or seen.state in FINAL
 
     try:
-        order_and_wait(
-            backend,
-            KILL,
-            latest.worker,
-            KILLED_WITHIN,
-            {"job": job.id, "fence": str(latest.fence)},
-            done=ended,
-        )
+        details, lasts = {"job": job.id, "fence": str(latest.fence)}, timedelta(seconds=KILLED_WITHIN)
+        order = run_procedure(backend.run, give_order(backend.verbs, KILL, latest.worker, details, lasts))
+        await_order(backend, KILL, latest.worker, order.id, KILLED_WITHIN, done=ended)
     except StandfastError as error:
         raise JobStateError(f"job {job.id} is cancelled, and not killed: {error}") from None
     latest = backend.run(backend.verbs.get(job.id)) or job
@@ -393,7 +390,7 @@ def _kill(backend: Backend, job: Job) -> str:
 
 
 def _cancel(backend: Backend, job: Job) -> str:
-    answer = backend.run(cancel_job(backend.verbs, job.id))
+    answer = backend.run(backend.verbs.cancel(job.id))
     if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
         latest = backend.run(backend.verbs.get(job.id)) or job
         raise JobStateError(f"job {job.id} is {latest.state}: too late to cancel it")

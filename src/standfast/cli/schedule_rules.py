@@ -10,9 +10,11 @@ from typing import Any, Self
 
 import click
 import msgspec
-from msgspec.structs import fields, replace
+from msgspec.structs import asdict, fields, replace
 
+from standfast.admin.fields import Named
 from standfast.admin.job_details import changed_payload, encode_envelope, read_envelope
+from standfast.admin.schedules import ScheduleEdit, ScheduleSeen, edit_schedule, show_schedule
 from standfast.app import Standfast
 from standfast.cli.connection import (
     F,
@@ -22,12 +24,13 @@ from standfast.cli.connection import (
     examples,
     find_target,
     given,
+    open_admin,
     store_options,
 )
 from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.inputs import as_span, as_spans, read_moment, read_pairs, told_in_options
 from standfast.cli.output import say, say_json
-from standfast.cli.timetable import open_timetable, say_next, schedule_fields, view_schedule
+from standfast.cli.timetable import say_next
 from standfast.errors import ArgumentsError, UnknownTaskError
 from standfast.model.display import counted, one_line
 from standfast.model.policy import declare_options
@@ -37,9 +40,10 @@ from standfast.schedules import fires
 from standfast.schedules.declarations import Declaration
 from standfast.schedules.operations import declare
 from standfast.schedules.rules import AnyOf, AnyRule, At, Cron, Every, Misfire, Overlap, Rule
-from standfast.schedules.schedule import Schedule, Template
+from standfast.schedules.schedule import Template
 from standfast.schedules.windows import Window
 from standfast.schedules.zones import find_zone
+from standfast.stores.verb import run_procedure
 from standfast.task import Task
 
 _TAKEN_BACK = "none"
@@ -231,14 +235,14 @@ def _span(text: str) -> timedelta:
 #
 # The store does not know what a task takes: without an app, arguments are stored by name as they are given.
 
-Named = Mapping[str, msgspec.Raw]
+JsonByName = Mapping[str, msgspec.Raw]
 
 
 def _as_json(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[msgspec.Raw, ...]:
     return tuple(_read(parameter.opts[0], text) for text in texts)
 
 
-def _as_named_json(_ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Named:
+def _as_named_json(_ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> JsonByName:
     named = read_pairs(pairs, str.isidentifier, "NAME=JSON, as in --kwarg month=3 or --kwarg to='\"Ada\"'")
     return {name: _read(f"{parameter.opts[0]} {name}", text) for name, text in named.items()}
 
@@ -278,7 +282,7 @@ def job_options(default: Callable[[str], str]) -> Callable[[F], F]:
 class TemplateOptions:
     """What a person says of the job that a schedule is to enqueue. `routing` has only what is said."""
 
-    kwargs: Named
+    kwargs: JsonByName
     routing: Mapping[str, Any]
 
     @classmethod
@@ -332,7 +336,7 @@ def _find(app: Standfast, task: str) -> Task[..., Any]:
     return found
 
 
-def _fitting(task: Task[..., Any], args: tuple[msgspec.Raw, ...], kwargs: Named) -> dict[str, Any]:
+def _fitting(task: Task[..., Any], args: tuple[msgspec.Raw, ...], kwargs: JsonByName) -> dict[str, Any]:
     try:
         return task.arguments.read(args, kwargs)
     except ArgumentsError as error:
@@ -371,25 +375,25 @@ def create(
     rule, job = RuleOptions.take(given).make(), TemplateOptions.take(given)
     meant = find_target(wanted, target, app_dir)
     made = job.make(name, task, rule, args, meant.app)
-    with open_timetable(meant.loaded.settings) as timetable:
-        creating = fires.create(timetable.backend.verbs, made.name, made.rule, made.job, timetable.ahead)
-        schedule = timetable.call(creating)
-        seen, idle = view_schedule(timetable, schedule), timetable.nobody_fires()
+    with open_admin(meant.loaded) as admin:
+        ahead = timedelta(seconds=meant.loaded.settings.look_ahead)
+        verbs = admin.backend.verbs
+        run_procedure(admin.backend.run, fires.create(verbs, made.name, made.rule, made.job, ahead))
+        seen = admin.run(show_schedule, Named(name=made.name))
     if wanted.as_json:
-        say_json({**schedule_fields(seen), "checked": meant.app is not None})
+        say_json({**asdict(seen), "checked": meant.app is not None})
         return
     say(f"Schedule '{one_line(name)}' is made: it fires {seen.words}.")
-    say_next(seen, idle=idle)
+    say_next(seen)
     if meant.app is None:
-        _say_unchecked(schedule)
+        _say_unchecked(seen)
 
 
-def _say_unchecked(schedule: Schedule) -> None:
+def _say_unchecked(seen: ScheduleSeen) -> None:
     """Say that nobody has looked whether there is such a task, and whether the arguments fit it."""
-    job = schedule.plan.job
     say(
-        f"Stored as given: it was not checked that there is a task '{one_line(job.task)}' and that its arguments"
-        f" fit. Its jobs go to queue '{job.queue}' and have {counted(job.max_attempts, 'attempt')}."
+        f"Stored as given: it was not checked that there is a task '{one_line(seen.task or '')}' and that its"
+        f" arguments fit. Its jobs go to queue '{seen.queue}' and have {counted(seen.max_attempts, 'attempt')}."
         " --app MODULE:APP checks it, and takes from the task what is not said."
     )
 
@@ -427,14 +431,14 @@ def edit(
         refuse_any(name_problems("task", task))
     meant = find_target(wanted, target, app_dir)
     change = partial(job.change, task=task, app=meant.app)
-    with open_timetable(meant.loaded.settings) as timetable:
-        changing = timetable.schedules.edit(name, rule=None if rule.is_empty else rule.change, job=change)
-        seen, idle = view_schedule(timetable, timetable.call(changing)), timetable.nobody_fires()
+    asked = ScheduleEdit(name=name, change_rule=None if rule.is_empty else rule.change, change_job=change)
+    with open_admin(meant.loaded) as admin:
+        admin.run(edit_schedule, asked)
+        seen = admin.run(show_schedule, Named(name=name))
     if wanted.as_json:
-        say_json({**schedule_fields(seen), "checked": meant.app is not None})
+        say_json({**asdict(seen), "checked": meant.app is not None})
         return
     say(f"Schedule '{one_line(name)}' is changed: it fires {seen.words}.")
-    say_next(seen, idle=idle)
-    origin = seen.schedule.plan.origin
-    if origin is not None:
-        say(f"{origin.app} declares it in code: it stays changed until that declaration is changed.")
+    say_next(seen)
+    if seen.app is not None:
+        say(f"{seen.app} declares it in code: it stays changed until that declaration is changed.")

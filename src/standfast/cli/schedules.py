@@ -1,32 +1,54 @@
-"""`standfast schedules show`: everything about one schedule."""
+"""`standfast schedules`: what runs when; making, changing, pausing and firing schedules."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from typing import Any
 
 import click
+import msgspec
 from rich.text import Text
 
+from standfast.admin.fields import Named, ValueSeen
+from standfast.admin.schedules import (
+    Backfill,
+    BackfillAsked,
+    BackfillDone,
+    RunSeen,
+    SchedulePauseAsked,
+    ScheduleRow,
+    ScheduleSeen,
+    backfill_schedule,
+    delete_schedule,
+    list_schedules,
+    pause_schedule,
+    resume_schedule,
+    show_schedule,
+    trigger_schedule,
+)
 from standfast.cli.connection import (
     ListGroup,
     StoreOptions,
     app_dir_option,
     check_target,
     examples,
+    existing_store,
     find_target,
     store_options,
     tz_option,
     yes_option,
 )
 from standfast.cli.inputs import confirm, read_moment
-from standfast.cli.job_views import say_arguments
 from standfast.cli.output import (
     Column,
+    answer,
     bulk_progress,
     coloured,
     cut,
     say,
+    say_block,
     say_fields,
     say_heading,
     say_json,
@@ -35,30 +57,28 @@ from standfast.cli.output import (
 from standfast.cli.schedule_rules import create, edit
 from standfast.cli.timetable import (
     NOBODY_FIRES,
-    STANDING_STYLES,
-    ScheduleView,
-    Timetable,
+    STATE_STYLES,
     clock_words,
     decision_words,
     fires,
     next_command,
-    open_timetable,
+    readable,
     retired_words,
     say_next,
-    schedule_fields,
     short_clock_words,
-    view_schedule,
+    zone_of,
     zoned_words,
 )
 from standfast.model.display import counted, dated, one_line, relative, short_id, span
 from standfast.model.job import OnLate
-from standfast.model.states import FINAL, State
+from standfast.model.secrets import MASK
 from standfast.model.validation import read_span
 from standfast.schedules.declarations import Declarer, Synchronised, release_of, synchronise
 from standfast.schedules.description import describe
-from standfast.schedules.rules import Misfire, Overlap, Rule
-from standfast.schedules.schedule import Run, Schedule, ScheduleStatus, Template, zone_of
+from standfast.schedules.rules import AnyRule, Misfire, Overlap
+from standfast.schedules.schedule import ScheduleStatus
 from standfast.schedules.zones import find_zone
+from standfast.stores.verb import run_procedure
 
 _OVERLAPS = {
     Overlap.ALLOW: "runs may overlap",
@@ -74,97 +94,102 @@ _OVERLAPS = {
 @store_options
 def show(wanted: StoreOptions, name: str) -> None:
     """Show everything about a schedule."""
-    with open_timetable(wanted.settings) as timetable:
-        seen = view_schedule(timetable, timetable.call(timetable.schedules.get(name)))
-        jobs = [run.job_id for run in seen.schedule.plan.runs]
-        glances = timetable.call(timetable.backend.verbs.glance(jobs)) if jobs else {}
-        standing = "" if wanted.as_json else _how_it_stands(timetable, seen)
-    states = {job_id: glance.state for job_id, glance in glances.items() if glance.state not in FINAL}
+    seen = wanted.run(show_schedule, Named(name=name))
     if wanted.as_json:
-        runs = [{"job": run.job_id, "planned": run.planned, "state": state} for run, state in _runs(seen, states)]
-        say_json({**schedule_fields(seen), "runs": runs})
-    else:
-        _tell(seen, states, standing)
-
-
-def _runs(seen: ScheduleView, states: Mapping[str, State]) -> list[tuple[Run, State]]:
-    """Return the jobs of the schedule that are not over."""
-    return [(run, states[run.job_id]) for run in seen.schedule.plan.runs if run.job_id in states]
-
-
-def _tell(seen: ScheduleView, states: Mapping[str, State], standing: str) -> None:
-    plan = seen.schedule.plan
-    say(Text.assemble((one_line(seen.name), "bold"), "  ", (seen.standing, STANDING_STYLES[seen.standing])))
-    say(f"{seen.words[:1].upper()}{seen.words[1:]}. {standing}".rstrip())
+        say_json(seen)
+        return
+    state = Text(seen.state, style=STATE_STYLES[ScheduleStatus(seen.state)])
+    say(Text.assemble((one_line(seen.name), "bold"), "  ", state))
+    words = str(seen.words)
+    say(f"{words[:1].upper()}{words[1:]}. {_how_it_stands(seen)}".rstrip())
     say("")
     say_fields(_fields(seen))
-    say_arguments(plan.job.payload)
-    if runs := _runs(seen, states):
+    _say_arguments(seen)
+    if seen.runs:
         say_heading("Jobs that are not over")
-        say_table(runs, _run_columns(seen), indent=2)
-    if plan.waiting:
+        say_table(seen.runs, _run_columns(zone_of(seen)), indent=2)
+    if seen.waiting:
         say_heading("Waiting for the end of a run")
-        say_fields({str(number): zoned_words(time, seen.zone) for number, time in enumerate(plan.waiting, 1)})
+        times = enumerate(seen.waiting, 1)
+        say_fields({str(number): zoned_words(time, zone_of(seen)) for number, time in times})
 
 
-def _how_it_stands(timetable: Timetable, seen: ScheduleView) -> str:
+def _say_arguments(seen: ScheduleSeen) -> None:
+    say_heading("Arguments")
+    if seen.args_problem is not None:
+        say_block(str(seen.args_problem), style="red")
+    elif seen.args:
+        say_fields({one_line(name): _value_words(value) for name, value in seen.args.items()})
+    else:
+        say_block("none", style="dim")
+
+
+def _value_words(seen: ValueSeen) -> str:
+    if seen.secret:
+        return MASK
+    if seen.problem is not None:
+        return str(seen.problem)
+    return msgspec.json.encode(seen.value).decode() if seen.beginning is None else f"{seen.beginning}…"
+
+
+def _how_it_stands(seen: ScheduleSeen) -> str:
     """Return why it does not fire, if it does not, and what would let it."""
-    plan = seen.schedule.plan
-    if plan.retired_at is not None:
-        return f"Retired since {dated(plan.retired_at, seen.now)}: {retired_words(timetable, plan)}"
-    if plan.paused_at is not None:
-        why = f": {one_line(plan.paused_why)}" if plan.paused_why else ""
+    if seen.retired_at is not None:
+        return f"Retired since {dated(seen.retired_at, seen.now)}: {retired_words(seen)}"
+    if seen.paused_at is not None:
+        why = f": {one_line(seen.paused_why)}" if seen.paused_why else ""
         resume = f"`standfast schedules resume {shlex.quote(one_line(seen.name))}` lets it go on."
-        return f"Paused since {dated(plan.paused_at, seen.now)}{why}. {resume}"
-    if seen.standing is ScheduleStatus.DONE:
+        return f"Paused since {dated(seen.paused_at, seen.now)}{why}. {resume}"
+    if seen.state == ScheduleStatus.DONE:
         return "No time is left."
-    return NOBODY_FIRES if timetable.nobody_fires() else ""
+    return NOBODY_FIRES if seen.idle else ""
 
 
-def _fields(seen: ScheduleView) -> dict[str, str | Text | None]:
-    plan = seen.schedule.plan
-    job, rule = plan.job, plan.rule
+def _fields(seen: ScheduleSeen) -> dict[str, str | Text | None]:
+    rule: AnyRule = msgspec.convert(seen.rule, AnyRule)
     return {
-        "next": None if seen.next is None else _when(seen),
-        "last": None if seen.last is None else _what_became(seen),
-        "task": job.task,
-        "queue": f"{job.queue} (priority {job.priority})",
-        "attempts": f"{job.max_attempts} at most",
-        "start": None if job.start_within is None else _start_within(job),
+        "next": _when(seen),
+        "last": _what_became(seen),
+        "task": seen.task,
+        "queue": f"{seen.queue} (priority {seen.priority})",
+        "attempts": f"{seen.max_attempts} at most",
+        "start": _start_within(seen),
         "missed": _misfire(rule),
         "overlap": f"{rule.overlap}: {_OVERLAPS[rule.overlap]}",
         "failure": "a job that ends dead pauses it" if rule.pause_on_failure else None,
-        "tags": ", ".join(job.tags) or None,
-        "metadata": ", ".join(f"{name}={value}" for name, value in job.metadata.items()) or None,
-        "declared": None if plan.origin is None else f"by {plan.origin.app}, release {plan.origin.release}",
-        "made": dated(plan.created_at, seen.now) + ("" if plan.origin else ", at run time"),
+        "tags": ", ".join(seen.tags) or None,
+        "metadata": ", ".join(f"{name}={value}" for name, value in seen.metadata.items()) or None,
+        "declared": None if seen.app is None else f"by {seen.app}, release {seen.release}",
+        "made": dated(seen.created_at, seen.now) + ("" if seen.app else ", at run time"),
     }
 
 
-def _when(seen: ScheduleView) -> str:
-    assert seen.next is not None
-    planned, run_at = seen.next.planned, seen.next.run_at
-    told = f"{zoned_words(planned, seen.zone)} ({relative(planned, seen.now)})"
-    return told if run_at == planned else f"{told}; its job starts {span(run_at - planned)} later"
+def _when(seen: ScheduleSeen) -> str | None:
+    if seen.next_at is None:
+        return None
+    told = f"{zoned_words(seen.next_at, zone_of(seen))} ({relative(seen.next_at, seen.now)})"
+    late = next((each.run_at - each.planned for each in seen.next if each.planned == seen.next_at), timedelta())
+    return f"{told}; its job starts {span(late)} later" if late else told
 
 
-def _what_became(seen: ScheduleView) -> Text:
-    assert seen.last is not None
-    last = seen.last
-    told = Text(f"{zoned_words(last.planned, seen.zone)} ({relative(last.planned, seen.now)}): ")
+def _what_became(seen: ScheduleSeen) -> Text | None:
+    if (last := seen.last) is None:
+        return None
+    told = Text(f"{zoned_words(last.planned, zone_of(seen))} ({relative(last.planned, seen.now)}): ")
     told.append(decision_words(last))
-    if last.job_id is not None:
-        told.append(f", job {last.job_id}")
-    return told.append(f", {last.note}") if last.note else told
+    if last.job is not None:
+        told.append(f", job {last.job}")
+    return told.append(f", {last.why}") if last.why else told
 
 
-def _start_within(job: Template) -> str:
-    assert job.start_within is not None
-    fate = "later its jobs expire" if job.on_late is OnLate.EXPIRE else "later is reported"
-    return f"within {span(job.start_within)} of its time; {fate}"
+def _start_within(seen: ScheduleSeen) -> str | None:
+    if seen.start_within is None:
+        return None
+    fate = "later its jobs expire" if seen.on_late is OnLate.EXPIRE else "later is reported"
+    return f"within {span(timedelta(seconds=seen.start_within))} of its time; {fate}"
 
 
-def _misfire(rule: Rule) -> str:
+def _misfire(rule: AnyRule) -> str:
     late = f"a time counts as missed {span(timedelta(seconds=rule.misfire_after))} after it"
     match rule.misfire:
         case Misfire.SKIP:
@@ -181,11 +206,11 @@ def _misfire(rule: Rule) -> str:
     return f"{rule.misfire}: {fate}; {late}"
 
 
-def _run_columns(seen: ScheduleView) -> list[Column[tuple[Run, State]]]:
+def _run_columns(zone: tzinfo | None) -> list[Column[RunSeen]]:
     return [
-        Column("JOB", lambda each: each[0].job_id, short=lambda each: short_id(each[0].job_id)),
-        Column("PLANNED", lambda each: clock_words(each[0].planned, seen.zone)),
-        Column("STATE", lambda each: coloured(each[1])),
+        Column("JOB", lambda run: run.job, short=lambda run: short_id(run.job)),
+        Column("PLANNED", lambda run: clock_words(run.planned, zone)),
+        Column("STATE", lambda run: coloured(run.state)),
     ]
 
 
@@ -205,18 +230,18 @@ def pause(wanted: StoreOptions, name: str, why: str | None) -> None:
 
     Jobs that it has fired ahead of their time are cancelled; those that run go on.
     """
-    with open_timetable(wanted.settings) as timetable:
-        before = timetable.call(timetable.schedules.get(name)).plan
-        plan = timetable.call(timetable.schedules.pause(name, why)).plan
-    if wanted.as_json:
-        say_json({"schedule": name, "paused_at": plan.paused_at, "why": plan.paused_why})
-        return
-    if before.paused_at is not None:
-        told = f": {one_line(before.paused_why)}" if before.paused_why else ""
-        say(f"Schedule '{one_line(name)}' is paused already, since {dated(before.paused_at, timetable.now)}{told}.")
-        return
-    undo = f"standfast schedules resume {shlex.quote(one_line(name))}"
-    say(f"Schedule '{one_line(name)}' is paused; jobs that run go on. `{undo}` undoes it.")
+    with wanted.admin() as admin:
+        before = admin.run(show_schedule, Named(name=name))
+        done = admin.run(pause_schedule, SchedulePauseAsked(name=name, why=why))
+    told = one_line(name)
+    if before.paused_at is None:
+        undo = f"standfast schedules resume {shlex.quote(told)}"
+        answer(wanted, done, f"Schedule '{told}' is paused; jobs that run go on. `{undo}` undoes it.")
+    else:
+        since, because = dated(before.paused_at, before.now), one_line(before.paused_why or "")
+        answer(
+            wanted, done, f"Schedule '{told}' is paused already, since {since}{f': {because}' if because else ''}."
+        )
 
 
 @click.command(epilog=examples("standfast schedules resume nightly"))
@@ -227,17 +252,13 @@ def resume(wanted: StoreOptions, name: str) -> None:
 
     What was planned meanwhile is not made up for; `standfast schedules backfill` does that.
     """
-    with open_timetable(wanted.settings) as timetable:
-        was_paused = timetable.call(timetable.schedules.get(name)).plan.paused_at is not None
-        seen = view_schedule(timetable, timetable.call(timetable.schedules.resume(name)))
-        idle = timetable.nobody_fires()
-    if wanted.as_json:
-        say_json(
-            {"schedule": name, "state": seen.standing, "next": None if seen.next is None else seen.next.planned}
-        )
-        return
-    say(f"Schedule '{one_line(name)}' {'goes on' if was_paused else 'is not paused'}.")
-    say_next(seen, idle=idle)
+    with wanted.admin() as admin:
+        was_paused = admin.run(show_schedule, Named(name=name)).paused_at is not None
+        done = admin.run(resume_schedule, Named(name=name))
+        seen = admin.run(show_schedule, Named(name=name))
+    answer(wanted, done, f"Schedule '{one_line(name)}' {'goes on' if was_paused else 'is not paused'}.")
+    if not wanted.as_json:
+        say_next(seen)
 
 
 @click.command(epilog=examples("standfast schedules trigger nightly", "standfast schedules trigger nightly --json"))
@@ -248,12 +269,8 @@ def trigger(wanted: StoreOptions, name: str) -> None:
 
     It does so whatever its rule says, and if it is paused too; its own times stay as they are.
     """
-    with open_timetable(wanted.settings) as timetable:
-        job_id = timetable.call(timetable.schedules.trigger(name))
-    if wanted.as_json:
-        say_json({"schedule": name, "job": job_id})
-    else:
-        say(f"{job_id}  enqueued")
+    done = wanted.run(trigger_schedule, Named(name=name))
+    answer(wanted, done, f"{done.job}  enqueued")
 
 
 @click.command(epilog=examples("standfast schedules delete nightly", "standfast schedules delete nightly --yes"))
@@ -266,19 +283,14 @@ def delete(wanted: StoreOptions, name: str, *, yes: bool) -> None:
     Jobs that it has fired ahead of their time are cancelled. One that code declares comes back when a worker of its
     app starts: take it out of the code, or pause it.
     """
-    with open_timetable(wanted.settings) as timetable:
-        plan = timetable.call(timetable.schedules.get(name)).plan
-        back = plan.origin is not None and plan.retired_at is None
+    with wanted.admin() as admin:
+        seen = admin.run(show_schedule, Named(name=name))
         if not yes:
-            declared = f", which {plan.origin.app} declares" if back and plan.origin else ""
+            declared = f", which {seen.app} declares" if seen.app and seen.retired_at is None else ""
             confirm(f"Delete schedule '{one_line(name)}'{declared}, and its history?")
-        timetable.call(timetable.schedules.delete(name))
-    if wanted.as_json:
-        say_json({"schedule": name, "deleted": True, "comes_back": back})
-        return
-    say(f"Schedule '{one_line(name)}' is deleted.")
-    if back and plan.origin:
-        say(f"{plan.origin.app} declares it in code: it comes back when a worker of that app starts.")
+        done = admin.run(delete_schedule, Named(name=name))
+    back = f"{seen.app} declares it in code: it comes back when a worker of that app starts."
+    answer(wanted, done, f"Schedule '{one_line(name)}' is deleted.", back if done.comes_back else None)
 
 
 # `standfast schedules backfill`: jobs for the planned times of a past range.
@@ -308,34 +320,32 @@ def backfill(
     zone is read by the clock of --tz.
     """
     zone = None if tz is None else find_zone(tz)
-    with open_timetable(wanted.settings) as timetable:
-        first = _moment("--since", since, zone, timetable.now)
-        last = _moment("--until", until, zone, timetable.now)
-        schedule = timetable.call(timetable.schedules.get(name))
-        times = timetable.call(timetable.schedules.backfill_times(name, first, last, again=again))
-        if times and not yes:
-            confirm(f"{_how_many(schedule, times)}: enqueue a job for each?")
-        done = _fill(timetable, name, (first, last), again=again, total=len(times)) if times else 0
-    if wanted.as_json:
-        say_json({"schedule": name, "since": first, "until": last, "enqueued": done})
-        return
-    say(f"{counted(done, 'job')} {'was' if done == 1 else 'were'} enqueued." if done else _NOTHING[again])
-    if _leaves_some(schedule, last):
-        after = zoned_words(schedule.plan.cursor, zone_of(schedule.plan.rule))
-        say(f"Times after {after} are left to the workers, which have not decided about them yet.")
+    with wanted.admin() as admin:
+        seen = admin.run(show_schedule, Named(name=name))
+        first = _moment("--since", since, zone, seen.now).isoformat()
+        last = _moment("--until", until, zone, seen.now).isoformat()
+        found = admin.run(
+            backfill_schedule, BackfillAsked(name=name, since=first, until=last, again=again, dry=True)
+        )
+        if found.count and not yes:
+            confirm(f"{_how_many(seen, found)}: enqueue a job for each?")
+        with _progress(found.count) as progress:
+            asked = Backfill(name=name, since=first, until=last, again=again, progress=progress)
+            done = admin.run(backfill_schedule, asked) if found.count else found
+    jobs = f"{counted(done.count, 'job')} {'was' if done.count == 1 else 'were'} enqueued."
+    left = done.undecided_after and zoned_words(done.undecided_after, zone_of(seen))
+    answer(
+        wanted,
+        done,
+        jobs if done.count else _NOTHING[again],
+        f"Times after {left} are left to the workers, which have not decided about them yet." if left else None,
+    )
 
 
 _NOTHING = {
     False: "Nothing is to be backfilled: each planned time of the range was fired, or is excluded.",
     True: "Nothing is to be backfilled: the range has no planned times, or they are excluded.",
 }
-
-
-def _leaves_some(schedule: Schedule, last: datetime) -> bool:
-    """Tell whether planned times of the range are not decided yet, and so left to the schedule itself."""
-    plan = schedule.plan
-    undecided = next(iter(plan.rule.times_after(plan.cursor, schedule.ground)), None)
-    return plan.active and undecided is not None and undecided <= last
 
 
 def _moment(option: str, text: str, zone: tzinfo | None, now: datetime) -> datetime:
@@ -350,25 +360,28 @@ def _moment(option: str, text: str, zone: tzinfo | None, now: datetime) -> datet
         return read_moment(option, text, zone, ", or 6h for so long ago")
 
 
-def _how_many(schedule: Schedule, times: Sequence[datetime]) -> str:
-    zone, name = zone_of(schedule.plan.rule), one_line(schedule.name)
-    first = zoned_words(times[0], zone)
-    if len(times) == 1:
+def _how_many(seen: ScheduleSeen, found: BackfillDone) -> str:
+    zone, name = zone_of(seen), one_line(seen.name)
+    assert found.first_at is not None
+    assert found.last_at is not None
+    first = zoned_words(found.first_at, zone)
+    if found.count == 1:
         return f"1 planned time of '{name}', {first}"
-    return f"{len(times):,} planned times of '{name}', from {first} to {zoned_words(times[-1], zone)}"
+    return f"{found.count:,} planned times of '{name}', from {first} to {zoned_words(found.last_at, zone)}"
 
 
-def _fill(timetable: Timetable, name: str, between: tuple[datetime, datetime], *, again: bool, total: int) -> int:
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int, int], None]]:
+    """Show how far it is; of a part that is tried again, what was shown before is not shown twice."""
     shown = 0
     with bulk_progress(total) as step:
 
         def progress(done: int, _total: int) -> None:
             nonlocal shown
-            for _ in range(shown, done):
-                step(1)
+            step(max(0, done - shown))
             shown = max(shown, done)
 
-        return timetable.call(timetable.schedules.backfill(name, *between, again=again, progress=progress))
+        yield progress
 
 
 # `standfast schedules sync`: bring what an app declares into the store now, as its workers do when they start.
@@ -398,8 +411,8 @@ def sync(wanted: StoreOptions, *, target: str, app_dir: str) -> None:
         ahead=timedelta(seconds=settings.look_ahead),
         insists=True,
     )
-    with open_timetable(settings) as timetable:
-        done = timetable.call(synchronise(timetable.backend.verbs, who, declared, windows))
+    with existing_store(settings) as backend:
+        done = run_procedure(backend.run, synchronise(backend.verbs, who, declared, windows))
     if wanted.as_json:
         say_json(_sync_fields(who, done))
     else:
@@ -426,7 +439,7 @@ def _tell_sync(who: Declarer, done: Synchronised, declared: int) -> None:
     say(f"Release {who.release} of {who.app} counts now.")
 
 
-# `standfast schedules`: what runs when; the list. Each of the other commands has a file of its own.
+# The group, and the list.
 
 _NARROW = 70
 _WIDE = 140
@@ -454,59 +467,53 @@ def schedules(_wanted: StoreOptions) -> None:
 @store_options
 def list_command(wanted: StoreOptions) -> None:
     """List every schedule: when it fires, next and last."""
-    with open_timetable(wanted.settings) as timetable:
-        found = [view_schedule(timetable, schedule) for schedule in timetable.read()]
-        idle = bool(found) and timetable.nobody_fires()
+    seen = wanted.run(list_schedules)
     if wanted.as_json:
-        say_json([schedule_fields(seen) for seen in found])
-    elif not found:
-        say(_NONE)
-    else:
-        say_table(found, _COLUMNS)
-        if idle:
+        say_json(seen.schedules)
+    elif found := readable(seen.schedules):
+        say_table(found, _columns(seen.now))
+        if seen.idle:
             say(f"\n{NOBODY_FIRES}")
+    elif not seen.schedules:
+        say(_NONE)
 
 
 for _command in (show, next_command, fires, create, edit, pause, resume, trigger, delete, backfill, sync):
     schedules.add_command(_command)
 
 
-def _next(seen: ScheduleView) -> str:
-    if seen.next is None:
-        return _never(seen)
-    return f"{zoned_words(seen.next.planned, seen.zone)} ({relative(seen.next.planned, seen.now)})"
+def _columns(now: datetime) -> list[Column[ScheduleRow]]:
+    def soon(row: ScheduleRow) -> str:
+        if row.next_at is None:
+            return "excluded" if row.state == ScheduleStatus.ACTIVE else ""
+        return relative(row.next_at, now)
 
+    def later(row: ScheduleRow) -> str:
+        return soon(row) if row.next_at is None else f"{zoned_words(row.next_at, zone_of(row))} ({soon(row)})"
 
-def _next_soon(seen: ScheduleView) -> str:
-    return _never(seen) if seen.next is None else relative(seen.next.planned, seen.now)
+    def last(row: ScheduleRow, *, how: Callable[[ScheduleRow, datetime], str]) -> Text:
+        if row.last is None:
+            return Text("")
+        return decision_words(row.last).append(how(row, row.last.planned), style="default")
 
+    def whole(row: ScheduleRow, planned: datetime) -> str:
+        return f" {short_clock_words(planned, zone_of(row), now)} ({relative(planned, now)})"
 
-def _never(seen: ScheduleView) -> str:
-    return "excluded" if seen.standing is ScheduleStatus.ACTIVE else ""
-
-
-def _last(seen: ScheduleView) -> Text:
-    if seen.last is None:
-        return Text("")
-    when = f" {short_clock_words(seen.last.planned, seen.zone, seen.now)} ({relative(seen.last.planned, seen.now)})"
-    return decision_words(seen.last).append(when, style="default")
-
-
-def _last_in_short(seen: ScheduleView) -> Text:
-    if seen.last is None:
-        return Text("")
-    return decision_words(seen.last).append(f" {relative(seen.last.planned, seen.now)}", style="default")
-
-
-_COLUMNS: list[Column[ScheduleView]] = [
-    Column("NAME", lambda seen: cut(seen.name)),
-    Column("WHEN", lambda seen: cut(seen.words), shrinks=True, vital=1),
-    Column("NEXT", _next_soon, below_width=_WIDE, vital=2),
-    Column("NEXT", _next, from_width=_WIDE, vital=2),
-    Column("LAST", lambda seen: decision_words(seen.last) if seen.last else "", below_width=_NARROW, vital=1),
-    Column("LAST", _last_in_short, from_width=_NARROW, below_width=_WIDE, vital=1),
-    Column("LAST", _last, from_width=_WIDE, vital=1),
-    Column("STATE", lambda seen: Text(seen.standing, style=STANDING_STYLES[seen.standing]), vital=2),
-    Column("TASK", lambda seen: cut(seen.schedule.plan.job.task), shrinks=True, from_width=90),
-    Column("QUEUE", lambda seen: cut(seen.schedule.plan.job.queue), shrinks=True, from_width=110),
-]
+    return [
+        Column("NAME", lambda row: cut(row.name)),
+        Column("WHEN", lambda row: cut(str(row.words)), shrinks=True, vital=1),
+        Column("NEXT", soon, below_width=_WIDE, vital=2),
+        Column("NEXT", later, from_width=_WIDE, vital=2),
+        Column("LAST", partial(last, how=lambda *_: ""), below_width=_NARROW, vital=1),
+        Column(
+            "LAST",
+            partial(last, how=lambda _, planned: f" {relative(planned, now)}"),
+            from_width=_NARROW,
+            below_width=_WIDE,
+            vital=1,
+        ),
+        Column("LAST", partial(last, how=whole), from_width=_WIDE, vital=1),
+        Column("STATE", lambda row: Text(row.state, style=STATE_STYLES[ScheduleStatus(row.state)]), vital=2),
+        Column("TASK", lambda row: cut(row.task or ""), shrinks=True, from_width=90),
+        Column("QUEUE", lambda row: cut(row.queue or ""), shrinks=True, from_width=110),
+    ]

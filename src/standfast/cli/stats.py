@@ -8,7 +8,8 @@ import click
 import msgspec
 from rich.text import Text
 
-from standfast.cli.columns import find_windows, queue_columns, queue_fields, worker_columns, worker_fields
+from standfast.admin.workers import worker_row
+from standfast.cli.columns import find_windows, queue_columns, queue_fields, worker_columns
 from standfast.cli.connection import StoreOptions, examples, store_options
 from standfast.cli.output import Column, coloured, cut, number, say, say_heading, say_json, say_table
 from standfast.model.clock import SystemClock
@@ -190,16 +191,17 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
     with wanted.store() as backend:
         counts = backend.run(backend.verbs.count())
         queues = backend.run(backend.verbs.queues())
-        workers = backend.run(backend.verbs.workers())
+        found = backend.run(backend.verbs.workers())
         windows = find_windows(backend)
         figures = None if back is None else find_figures(backend, back)
+    workers = tuple(map(worker_row, found))
     states, now = {state: counts.get(state, 0) for state in State}, SystemClock().now()
     if wanted.as_json:
         say_json(
             {
                 "states": {state.value: count for state, count in states.items()},
                 "queues": queue_fields(queues, windows, now),
-                "workers": worker_fields(workers),
+                "workers": workers,
                 **({} if figures is None else {"figures": figure_fields(figures)}),
             }
         )

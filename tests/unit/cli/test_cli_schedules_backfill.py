@@ -47,20 +47,19 @@ class TestBackfill:
         assert len(world.do(world.verbs.list_jobs(JobFilter(task="report")))) == 3
         again = standfast("schedules", "backfill", "hourly", *between)
         assert again.stdout.startswith("Nothing is to be backfilled")
-        assert answer(standfast("schedules", "backfill", "hourly", *between, "--again", "--json"))["enqueued"] == 4
+        assert answer(standfast("schedules", "backfill", "hourly", *between, "--again", "--json"))["count"] == 4
 
     def test_many_are_enqueued_in_steps(self, world, standfast):
         keep(world, "often", Every(60, anchored=True), cursor=ago(seconds=1))
         since, until = hour(6), hour(1)
         between = ("--since", text(since), "--until", text(until), "--yes", "--json")
-        assert answer(standfast("schedules", "backfill", "often", *between))["enqueued"] == 301
+        assert answer(standfast("schedules", "backfill", "often", *between))["count"] == 301
         assert len(fires_of(world, "often")) == 301
 
     def test_a_span_is_so_long_ago_and_the_end_is_now(self, world, standfast):
         keep(world, "hourly", HOURLY, cursor=ago(seconds=1))
         assert (
-            answer(standfast("schedules", "backfill", "hourly", "--since", "3h", "--yes", "--json"))["enqueued"]
-            == 3
+            answer(standfast("schedules", "backfill", "hourly", "--since", "3h", "--yes", "--json"))["count"] == 3
         )
 
     def test_dates_are_read_in_the_zone_that_is_given(self, world, standfast):
@@ -68,7 +67,7 @@ class TestBackfill:
         since, until = f"{ago(days=6):%Y-%m-%d}", f"{ago(days=3):%Y-%m-%d}"
         options = ("--since", since, "--until", until, "--tz", "Asia/Taipei", "--yes", "--json")
         told = answer(standfast("schedules", "backfill", "nightly", *options))
-        assert told["enqueued"] == 3
+        assert told["count"] == 3
         assert told["since"].endswith("T16:00:00Z")
 
     def test_what_is_not_decided_yet_is_left_to_the_workers(self, world, standfast):
@@ -95,7 +94,7 @@ class TestBackfill:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (("--since", "2026-01-02T00:00Z", "--until", "2026-01-01T00:00Z"), "the range ends before it begins"),
+            (("--since", "2026-01-02T00:00Z", "--until", "2026-01-01T00:00Z"), "say from when on, before until"),
             (("--since", "1h", "--until", "2100-01-01T00:00Z"), "is still to come"),
             (("--since", "2026-01-01"), "'2026-01-01' has no time zone"),
             (("--since", "2026-02-31", "--tz", "Asia/Taipei"), "is no date"),

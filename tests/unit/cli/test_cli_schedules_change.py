@@ -123,7 +123,7 @@ class TestCreate:
                 "schedules", "create", "a", "send", "--every", "1h", *options, "--max-attempts", "1", "--json"
             )
         )
-        assert shown["args"] == {"to": "ada", "n": [1, 2]}
+        assert {name: each["value"] for name, each in shown["args"].items()} == {"to": "ada", "n": [1, 2]}
         assert (shown["queue"], shown["priority"], shown["max_attempts"]) == ("mail", 3, 1)
         assert shown["checked"] is False
         assert plan_of(world, "a").job.payload == b'{"v":1,"args":{"to":"ada","n":[1, 2]}}'
@@ -132,8 +132,8 @@ class TestCreate:
         app = write_app(tmp_path, world.url, more=", version=3")
         options = ("--arg", '"2026-02-03"', "--kwarg", 'token="s3cret"', "--app", app, "--every", "1h")
         shown = answer(standfast("schedules", "create", "a", "report", *options, "--json"))
-        assert (shown["queue"], shown["max_attempts"], shown["payload_version"]) == ("reports", 2, 3)
-        assert shown["args"] == {"day": "2026-02-03", "token": "••••"}
+        assert (shown["queue"], shown["max_attempts"], shown["version"]) == ("reports", 2, 3)
+        assert (shown["args"]["day"]["value"], shown["args"]["token"]["secret"]) == ("2026-02-03", True)
         assert shown["checked"] is True
         assert plan_of(world, "a").job.payload == (
             b'{"v":3,"args":{"day":"2026-02-03"},"secret":{"token":"s3cret"}}'
@@ -362,9 +362,9 @@ class TestPauseAndResume:
     def test_in_json(self, world, standfast):
         keep(world, "poll", Every(3600))
         paused = answer(standfast("schedules", "pause", "poll", "--why", "x", "--json"))
-        assert (paused["schedule"], paused["why"]) == ("poll", "x")
+        assert (paused["name"], paused["paused_why"]) == ("poll", "x")
         resumed = answer(standfast("schedules", "resume", "poll", "--json"))
-        assert (resumed["state"], resumed["next"] is None) == ("active", False)
+        assert (resumed["state"], resumed["next_at"] is None) == ("active", False)
 
     @pytest.mark.parametrize("command", ["pause", "resume", "trigger", "delete"])
     def test_an_unknown_one_is_refused(self, standfast, command):
@@ -396,4 +396,4 @@ class TestTriggerAndDelete:
         asked = standfast("schedules", "delete", "nightly", input="n\n")
         assert "which shop declares" in asked.stderr
         deleted = answer(standfast("schedules", "delete", "nightly", "--yes", "--json"))
-        assert deleted == {"schedule": "nightly", "deleted": True, "comes_back": True}
+        assert (deleted["name"], deleted["state"], deleted["comes_back"]) == ("nightly", "deleted", True)

@@ -38,7 +38,7 @@ class TestList:
         assert (nightly["name"], nightly["state"], nightly["task"]) == ("nightly", "active", "report")
         assert nightly["words"] == "at 02:00 every day, Asia/Taipei time"
         assert nightly["last"] is None
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT18:00:00Z", nightly["next"]["planned"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT18:00:00Z", nightly["next_at"])
         assert (poll["last"]["decision"], poll["last"]["job"]) == ("caught_up", "j1")
         lines = standfast("schedules").stdout.splitlines()
         assert re.search(
@@ -53,7 +53,7 @@ class TestList:
         keep(world, "poll", Every(HOUR), fires=fires, cursor=soon, runs=(Run("j1", soon),))
         (poll,) = answer(standfast("schedules", "--json"))
         assert poll["last"]["planned"] < now().isoformat()
-        assert poll["next"]["planned"].startswith(soon.isoformat()[:19])
+        assert poll["next_at"].startswith(soon.isoformat()[:19])
 
     def test_every_state(self, world, standfast):
         keep(world, "a", NIGHTLY)
@@ -61,7 +61,7 @@ class TestList:
         keep(world, "c", NIGHTLY, retired_at=ago(minutes=1), paused_at=ago(minutes=1))
         body = answer(standfast("schedules", "--json"))
         assert [each["state"] for each in body] == ["active", "paused", "retired"]
-        assert [each["next"] is None for each in body] == [False, True, True]
+        assert [each["next_at"] is None for each in body] == [False, True, True]
         keep(world, "d", At(ago(hours=1)), over=True)
         assert answer(standfast("schedules", "--json"))[3]["state"] == "done"
 
@@ -128,7 +128,7 @@ class TestShow:
         ):
             assert words in text
         shown = answer(standfast("schedules", "show", "nightly", "--json"))
-        assert shown["args"] == {"to": "ada", "token": "••••"}
+        assert (shown["args"]["to"]["value"], shown["args"]["token"]["secret"]) == ("ada", True)
         assert [(run["job"], run["state"]) for run in shown["runs"]] == [(job_id, "running")]
         assert len(shown["waiting"]) == 1
         assert (shown["app"], shown["release"]) == ("shop", "7")

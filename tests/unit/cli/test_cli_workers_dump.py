@@ -64,9 +64,9 @@ class TestTaken:
     def test_for_programs(self, world, standfast):
         """The whole incident, and all of its evidence; the order is gone."""
         told = answer(standfast("workers", "dump", WORKER, "--json"))
-        assert told["incident"]["trouble"] == "snapshot"
-        assert told["incident"]["jobs"][0]["task"] == "send"
-        assert told["parts"]["versions"] == "many"
+        assert told["trouble"] == "snapshot"
+        assert told["jobs"][0]["task"] == "send"
+        assert told["evidence"]["versions"]["text"] == "many"
         assert world.do(world.verbs.records(Kind.ORDER)) == ()
 
 
@@ -77,7 +77,8 @@ class TestRefused:
         """With the command that lists them."""
         said = standfast("workers", "dump", "nobody")
         assert said.exit_code == 1
-        assert said.stderr == "standfast: there is no worker 'nobody': `standfast workers` lists the ids\n"
+        assert said.stderr.startswith("standfast: there is no worker 'nobody': ")
+        assert "`standfast workers` lists the ids" in said.stderr
 
     @pytest.mark.parametrize("meant", ["", "a1b2"])
     def test_which_one(self, world, standfast, meant):

@@ -5,8 +5,6 @@ import asyncio
 import pytest
 
 from standfast import Standfast, State
-from standfast.model.job import JobAction
-from standfast.stores.contract import change_job
 
 
 @pytest.fixture
@@ -94,7 +92,7 @@ def test_a_dead_job_that_is_requeued_runs_at_once(app, kit):
     handle = once.enqueue()
     kit.drain()
     with kit.inline():
-        app.call(change_job(app.verbs, JobAction.RETRY, handle.id))
+        app.call(app.verbs.requeue(handle.id))
     assert handle.status() is State.COMPLETED
 
 

@@ -23,7 +23,7 @@ def test_a_rule_is_added_and_removed(stage):
     """For the whole fleet; what it was is written down."""
     publish_watching(stage)
     done = stage.act("rules.add", **WAITS, repeat="never", channels=("ops",), severity=Severity.CRITICAL)
-    assert (done.rule.above, done.rule.added, done.rule.changed) == (60.0, True, False)
+    assert (done.above, done.added, done.changed) == (60.0, True, False)
     told = "on: above 60, over 300 s, hold 0 s, pause 300 s, critical, at least 1, repeat never, to ops"
     assert noted(stage) == ("rules.add", "mail waits", "", told)
     expected = AlertRule(
@@ -46,11 +46,11 @@ def test_a_rule_is_added_and_removed(stage):
 def test_an_added_rule_is_changed_switched_off_and_silenced_like_others(stage):
     publish_watching(stage)
     stage.act("rules.add", **WAITS)
-    changed = stage.act("rules.change", name="mail waits", above=30.0, repeat="2h", channels=("ops",)).rule
+    changed = stage.act("rules.change", name="mail waits", above=30.0, repeat="2h", channels=("ops",))
     assert (changed.above, changed.repeat, changed.channels) == (30.0, 7200.0, ("ops",))
     assert (changed.added, changed.changed) == (True, False)
-    assert stage.act("rules.change", name="mail waits", every_channel=True).rule.channels is None
-    assert not stage.act("rules.off", name="mail waits").rule.enabled
+    assert stage.act("rules.change", name="mail waits", every_channel=True).channels is None
+    assert not stage.act("rules.off", name="mail waits").enabled
     assert stage.act("alerts.silence", rule="mail waits", until="2h").until
     with pytest.raises(WrongRequestError, match="change it, or remove it"):
         stage.act("rules.reset", name="mail waits")
@@ -59,7 +59,7 @@ def test_an_added_rule_is_changed_switched_off_and_silenced_like_others(stage):
 def test_what_was_not_changed_is_not_called_so(stage):
     """Who switches on what is on has changed nothing."""
     publish_watching(stage)
-    assert not stage.act("rules.on", name="queue_age").rule.changed
+    assert not stage.act("rules.on", name="queue_age").changed
     assert not rules(stage)["queue_age"].changed
 
 

@@ -107,7 +107,7 @@ def test_a_rule_is_changed_switched_off_and_reset(stage):
     """For the whole fleet; how it was is written down."""
     publish_watching(stage)
     done = stage.act("rules.change", name="queue_age", above=20.0, severity=Severity.CRITICAL)
-    assert (done.rule.above, done.rule.severity, done.rule.changed) == (20.0, Severity.CRITICAL, True)
+    assert (done.above, done.severity, done.changed) == (20.0, Severity.CRITICAL, True)
     told = "at least 1, repeat after 14400 s, to all channels"
     assert noted(stage)[2:] == (
         f"on: above 300, over 300 s, hold 0 s, pause 300 s, warning, {told}",
@@ -125,11 +125,11 @@ def test_a_rule_is_changed_switched_off_and_reset(stage):
 def test_a_rule_is_changed_in_the_words_of_commands(stage):
     """Spans and shares mean what they do there."""
     publish_watching(stage)
-    done = stage.act("rules.change", name="queue_age", above="10m", hold=" 1m30s ", cool_down="2h", over=120.0).rule
-    assert (done.above, done.hold, done.cool_down, done.over) == (600.0, 90.0, 7200.0, 120.0)
-    assert stage.act("rules.change", name="failure_rate", above="80%", over="600").rule.above == 0.8
+    done = stage.act("rules.change", name="queue_age", above="10m", hold=" 1m30s ", cool_down="2h")
+    assert (done.above, done.hold, done.cool_down) == (600.0, 90.0, 7200.0)
+    assert stage.act("rules.change", name="failure_rate", above="80%", over="600").above == 0.8
     assert rules(stage)["failure_rate"].over == 600.0
-    assert stage.act("rules.change", name="dead_letters", above="3").rule.above == 3.0
+    assert stage.act("rules.change", name="dead_letters", above="3").above == 3.0
 
 
 @pytest.mark.parametrize(

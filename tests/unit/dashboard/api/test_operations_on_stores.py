@@ -34,7 +34,7 @@ def test_a_day_at_the_desk(stage):
     stage.do(create(stage.verbs, "nightly", Cron("0 2 * * *"), Template("x", b'{"v":1,"args":{}}'), timedelta()))
 
     asked = {"jobs.show": {"id": secret}, "queues.show": {"name": "mail"}, "schedules.show": {"name": "nightly"}}
-    asked |= {"workers.show": {"id": WORKER}, "incidents.show": None}
+    asked |= {"workers.show": {"id": WORKER}, "incidents.show": None, "tasks.show": None}
     for operation in OPERATIONS:
         if not operation.changes and asked.get(operation.name, {}) is not None:
             assert isinstance(stage.read(operation.name, **asked.get(operation.name, {})), operation.answer)

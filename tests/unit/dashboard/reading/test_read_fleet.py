@@ -49,7 +49,7 @@ def test_workers_tell_what_they_have_in_hand(stage):
     assert (row.id, row.live, row.running, row.host) == (WORKER, True, 1, "web-01")
     assert [each.id for each in stage.read("workers.show", id=WORKER).jobs] == [job]
     stage.clock.advance(60)
-    assert stage.read("workers.show", id=WORKER).row.live is False
+    assert stage.read("workers.show", id=WORKER).live is False
     with pytest.raises(NotThereError):
         stage.read("workers.show", id="nix")
 
@@ -100,7 +100,7 @@ def test_incidents_with_their_evidence(stage):
     assert stage.read("incidents.list", trouble=Trouble.CRASH).rows == ()
     assert stage.read("incidents.list", before=incident.id).rows == ()
     seen = stage.read("incidents.show", id="3c2d1e0f")
-    assert (seen.row.id, seen.evidence["stacks"].cut, seen.evidence["stacks"].size) == (incident.id, True, 60_000)
+    assert (seen.id, seen.evidence["stacks"].cut, seen.evidence["stacks"].size) == (incident.id, True, 60_000)
     assert [each.id for each in stage.read("jobs.show", id=job).incidents] == [incident.id]
     stage.act("incidents.forget", id=incident.id)
     with pytest.raises(IncidentNotFoundError):

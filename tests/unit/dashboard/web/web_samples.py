@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import asdict
 from starlette.applications import Starlette
 
 from standfast.admin import (
@@ -36,6 +37,7 @@ from standfast.model.incidents import Trouble
 from standfast.model.job import OnLate
 from standfast.model.records import Decision, FireCause
 from standfast.model.states import State
+from standfast.stores.values import Vitals
 
 
 class Parts:
@@ -156,13 +158,13 @@ RULES = tuple(
 OBJECTIVES = tuple(
     objectives.ObjectiveSeen(
         name=name, target=0.999, task=None if queue else "shop.send_email", queue=queue, start_within=within, over=28, good=good,
-        bad=bad, share=good / (good + bad) if good else None, budget_left=left,
+        bad=bad, share=good / (good + bad) if good else None, budget_left=left, kept=left >= 0, burn_fast=2.5, burn_slow=0.0,
         burns=tuple(objectives.BurnSeen(over=over, rate=rate) for over, rate in ((300.0, 21.0), (3600.0, 2.5), (21600.0, 0.0))),
     )
     for name, queue, within, good, bad, left in (("mails", None, 60.0, 99_950, 50, 0.5), (NASTY, NASTY, None, 90, 10, -99.0), ("new", "web", 5.0, 0, 0, 1.0))
 )  # fmt: skip
 FIRE = schedules.FireSeen(
-    planned=ago(50), decision=Decision.FIRED, cause=FireCause.RULE, count=1, until=None, decided_at=ago(50), why=None, job=ID
+    schedule="nightly", planned=ago(50), decision=Decision.FIRED, cause=FireCause.RULE, count=1, until=None, decided_at=ago(50), why=None, job=ID
 )  # fmt: skip
 
 
@@ -197,7 +199,7 @@ WORKERS = tuple(
         id=f"web-{n}:41{n}:3", supervisor=f"web-{n}:400", host=f"web-{n}", pid=410 + n, concurrency=8, lease=15.0,
         queues=None if n == 1 else ("mail", NASTY), started_at=ago(300 * n), beat_age=1.2 if n < 3 else 40.0, live=n < 3,
         condemned=False, held=1, running=2 * n,
-        vitals={"memory": 96_000_000 * n, "running": 2, "slots": 8, "lag": 0.002, "pulse_age": 0.4, "done": 4211},
+        vitals=Vitals(memory=96_000_000 * n, running=2, slots=8, lag=0.002, pulse_age=0.4, done=4211),
     )
     for n in (1, 2, 3)
 )  # fmt: skip
@@ -254,6 +256,7 @@ JOB = job.JobSeen(
 )  # fmt: skip
 TASK = tasks.TaskSeen(
     name="shop.send_email", queue="mail", about=f"Send a letter. {NASTY}", max_attempts=5, timeout=30.0, seen_at=ago(1),
+    retry_on=None, discard_on=("KeyError",), start_within=60.0, on_late="run", keep_result=None, memory=None, tags=("a",),
     app="shop", release=NASTY, current=False, version=1, priority=0, backoff="1 s, doubling", isolation="none",
     schedules=("nightly",), limits=("at most 2 at a time",), gates=(), windows=(NASTY,),
     parameters=(tasks.ParameterSeen(name="to", required=True, secret=True, type="str"),),
@@ -304,15 +307,15 @@ FULL: dict[str, Any] = {
     "queues.show": queues.QueueSeen(now=NOW, row=QUEUES[1], workers=("web-1:411:3",), running=(RUNNING,), windows=("nights",)),
     "schedules.list": schedules.SchedulesSeen(now=NOW, idle=True, schedules=SCHEDULES),
     "schedules.show": schedules.ScheduleSeen(
-        now=NOW, idle=False, row=SCHEDULES[2], rule={"rule": "cron", "expression": "0 2 * * *"}, created_at=ago(9000), release="2026.11",
-        next=(schedules.UpcomingSeen(planned=ago(-400), run_at=ago(-400), excluded="holiday"),),
-        fires=(FIRE, schedules.FireSeen(planned=ago(90), decision=Decision.MISSED, cause=FireCause.TRIGGER, count=4,
+        **asdict(SCHEDULES[2]), now=NOW, idle=False, counting="2026.12", retired_at=None, start_within=60.0, on_late=OnLate.RUN, rule={"rule": "cron", "expression": "0 2 * * *"}, created_at=ago(9000), release="2026.11",
+        next=(schedules.UpcomingSeen(schedule="nightly", planned=ago(-400), run_at=ago(-400), excluded="holiday"),),
+        fires=(FIRE, schedules.FireSeen(schedule="nightly", planned=ago(90), decision=Decision.MISSED, cause=FireCause.TRIGGER, count=4,
                                         until=ago(60), decided_at=ago(50), why=NASTY, job=None)),
         runs=(schedules.RunSeen(job=ID, planned=ago(50), state=State.RUNNING),), waiting=(ago(1),), args={"day": VALUE},
         args_problem=None, version=1, priority=0, max_attempts=5, tags=("a",), metadata={"b": NASTY},
     ),
     "workers.list": workers.WorkersSeen(now=NOW, workers=WORKERS),
-    "workers.show": workers.WorkerSeen(now=NOW, row=WORKERS[1], jobs=(RUNNING,), pictures=(ID,), orders=ORDERS),
+    "workers.show": workers.WorkerSeen(**asdict(WORKERS[1]), now=NOW, jobs=(RUNNING,), pictures=(ID,), orders=ORDERS),
     "tasks.list": tasks.TasksSeen(tasks=(TASK,)),
     "locks.list": locks.LocksSeen(now=NOW, locks=(LOCK,)),
     "alerts.list": alerts.AlertsSeen(
@@ -330,7 +333,7 @@ FULL: dict[str, Any] = {
     "objectives.list": objectives.ObjectivesSeen(now=NOW, objectives=OBJECTIVES),
     "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(INCIDENT,), next=ID, total=9),
     "incidents.show": incidents.IncidentSeen(
-        now=NOW, row=INCIDENT, folder="/var/lib/standfast/1", evidence={"stacks": fields.TextSeen(text=NASTY, size=44, cut=True)}
+        **asdict(INCIDENT), now=NOW, folder="/var/lib/standfast/1", evidence={"stacks": fields.TextSeen(text=NASTY, size=44, cut=True)}
     ),
     "audit.list": audit.AuditSeen(entries=(ENTRY,), next="3"),
     "settings.show": settings.SettingsSeen(
@@ -369,7 +372,7 @@ READS: Mapping[str, type] = {
     "queues.list": fields.NothingAsked, "queues.show": fields.Named, "schedules.list": fields.NothingAsked,
     "schedules.show": fields.Named, "workers.list": fields.NothingAsked, "workers.show": fields.WithId,
     "tasks.list": fields.NothingAsked, "locks.list": fields.NothingAsked, "incidents.list": incidents.IncidentsAsked,
-    "alerts.list": fields.NothingAsked, "alerts.history": alerts.HistoryAsked, "rules.list": fields.NothingAsked,
+    "alerts.list": alerts.AlertsAsked, "alerts.history": alerts.HistoryAsked, "rules.list": fields.NothingAsked,
     "objectives.list": fields.NothingAsked, "incidents.show": fields.WithId, "audit.list": audit.AuditAsked, "settings.show": fields.NothingAsked,
 }  # fmt: skip
 ACTS: dict[str, tuple[Role, type, Any]] = {
@@ -387,24 +390,24 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "schedules.pause": (Role.OPERATOR, schedules.SchedulePauseAsked, schedules.ScheduleDone(name="nightly", state="paused")),
     "schedules.resume": (Role.OPERATOR, fields.Named, schedules.ScheduleDone(name="nightly", state="active")),
     "schedules.edit": (Role.ADMIN, schedules.ScheduleEditAsked, schedules.ScheduleDone(name="nightly", state="active")),
-    "schedules.backfill": (Role.ADMIN, schedules.BackfillAsked, schedules.ScheduleDone(name="nightly", state="active", count=3)),
+    "schedules.backfill": (Role.ADMIN, schedules.BackfillAsked, schedules.BackfillDone(name="nightly", state="active", since=NOW, until=NOW, count=3)),
     "schedules.delete": (Role.ADMIN, fields.Named, schedules.ScheduleDone(name="nightly", state="deleted")),
     "workers.recycle": (Role.OPERATOR, workers.RecycleAsked, workers.WorkerDone(id="w", order="1")),
     "workers.drain": (Role.ADMIN, fields.WithId, workers.WorkerDone(id="w", order="1")),
-    "workers.dump": (Role.OPERATOR, fields.WithId, workers.WorkerDone(id="w", order="1")),
+    "workers.dump": (Role.OPERATOR, workers.DumpAsked, workers.WorkerDone(id="w", order="1")),
     "locks.release": (Role.ADMIN, fields.Named, locks.LockDone(name="stock", released=())),
     "incidents.forget": (Role.ADMIN, fields.WithId, incidents.IncidentDone(id=ID)),
-    "alerts.acknowledge": (Role.OPERATOR, fields.WithId, alerts.AlertDone(id=ID, acknowledged_by="ann")),
-    "alerts.unacknowledge": (Role.OPERATOR, fields.WithId, alerts.AlertDone(id=ID, acknowledged_by=None)),
-    "alerts.silence": (Role.OPERATOR, alerts.SilenceAsked, alerts.SilenceDone(id="5f", until=NOW)),
-    "alerts.unsilence": (Role.OPERATOR, fields.WithId, alerts.SilenceDone(id="5f", until=NOW)),
+    "alerts.acknowledge": (Role.OPERATOR, fields.WithId, ALERTS[0]),
+    "alerts.unacknowledge": (Role.OPERATOR, fields.WithId, ALERTS[0]),
+    "alerts.silence": (Role.OPERATOR, alerts.SilenceAsked, alerts.SilenceSeen(id="5f", rule=None, subject=NASTY, until=NOW, why="", by="ann")),
+    "alerts.unsilence": (Role.OPERATOR, fields.WithId, alerts.SilenceSeen(id="5f", rule=None, subject=NASTY, until=NOW, why="", by="ann")),
     "channels.test": (Role.OPERATOR, fields.Named, alerts.ChannelDone(name="ops", notice=ID, job=ID)),
-    "rules.change": (Role.ADMIN, alerts.RuleChangeAsked, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.off": (Role.ADMIN, fields.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.on": (Role.ADMIN, fields.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.reset": (Role.ADMIN, fields.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
-    "rules.add": (Role.ADMIN, alerts.RuleAddAsked, alerts.RuleDone(name="burn", rule=RULES[3])),
-    "rules.remove": (Role.ADMIN, fields.Named, alerts.RuleDone(name="burn", rule=RULES[3])),
+    "rules.change": (Role.ADMIN, alerts.RuleChangeAsked, RULES[0]),
+    "rules.off": (Role.ADMIN, fields.Named, RULES[0]),
+    "rules.on": (Role.ADMIN, fields.Named, RULES[0]),
+    "rules.reset": (Role.ADMIN, fields.Named, RULES[0]),
+    "rules.add": (Role.ADMIN, alerts.RuleAddAsked, RULES[3]),
+    "rules.remove": (Role.ADMIN, fields.Named, RULES[3]),
 }  # fmt: skip
 
 PATHS = (
