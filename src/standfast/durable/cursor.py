@@ -108,8 +108,6 @@ def other_version(name: str, saved: int, version: int) -> CursorError:
     )
 
 
-# `ctx.cursor`: a value that a job saves for its later attempts.
-
 T = TypeVar("T")
 
 _PLAIN = (str, int, float, bool, list, dict, type(None))

@@ -1,4 +1,4 @@
-"""Finds the calls of a handler that nobody awaited: nothing of them was done, and their result is none."""
+"""Steps, waits, cursors, loops and files: what a handler asks of its context, and one attempt of it."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _OURS = str(Path(__file__).resolve().parents[1])
 
 
 class UnawaitedCalls:
-    """The calls of one run that are to be awaited. Used from any thread."""
+    """The calls of one run that are to be awaited: of one that nobody awaits nothing is done. Used from any thread."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[Coroutine[Any, Any, Any], str]] = []

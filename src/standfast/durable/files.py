@@ -291,8 +291,6 @@ def _as_name(job_id: str) -> str:
     return quote(job_id, safe="").replace(".", "%2E")
 
 
-# Where the files of the jobs of a store are kept: in a folder that is set, or beside the store.
-
 _BESIDE = "jobs"
 """The part of a folder that no other store uses; each namespace has its own."""
 

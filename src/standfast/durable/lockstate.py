@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from standfast.errors import ConfigurationError, LockStateError, StoreUnavailableError
+from standfast.errors import LockStateError, StoreUnavailableError
 from standfast.model.records import Change, Kind, Record, forgetting, read_body, writing
 from standfast.model.validation import as_seconds, is_finite, is_int, name_problems, refuse_any
 from standfast.stores.contract import Store
@@ -178,13 +178,6 @@ def unused(roll: LockState, now: datetime) -> bool:
     return not roll.holders and not roll.line and 0 < roll.last_token < to_micros(now - REMEMBERED)
 
 
-def freed(roll: LockState, now: datetime) -> LockState:
-    """Return the roll without any holder; those in line stay."""
-    return replace(roll, holders=(), freed_at=now)
-
-
-# What is wrong with a lock that is asked for, in words that name the option. Pure.
-
 SHORTEST_TTL = 0.1
 LONGEST_TTL = LONGEST.total_seconds() / 2
 MOST_PLACES = 1000
@@ -201,14 +194,6 @@ def read_timeout(timeout: Any) -> float | None:
     seconds = as_seconds(timeout)
     refuse_any(_timeout_problems(seconds))
     return None if seconds is None else float(seconds)
-
-
-def no_sessions(store: str) -> ConfigurationError:
-    """Return the error for a session lock on a store without sessions."""
-    return ConfigurationError(
-        f"session=True needs a postgresql:// store, and this one is {store}: leave it out, and the lock"
-        " ends by its ttl"
-    )
 
 
 def _problems(name: Any, places: Any, ttl: Any, timeout: Any) -> Iterator[str]:
@@ -228,8 +213,6 @@ def _timeout_problems(timeout: Any) -> Iterator[str]:
         yield f"timeout must be seconds, 0 to try once, or None to wait for ever, not {timeout!r:.80}"
 
 
-# What is asked of the store about locks, each in a few verbs: take, renew, give back, look, forget.
-#
 # The time is always read before the record. So what is granted ends by the store no earlier than its holder believes,
 # who counts from before it asked; and nobody is taken for gone too soon.
 
@@ -330,7 +313,9 @@ def free(verbs: Store, name: str) -> Verbs[LockState | None]:
         now, record, roll = yield from _read(verbs, Kind.LOCK, name)
         if record is None or not roll.holders:
             return None if record is None else roll
-        (made,) = yield verbs.change_records([writing(Kind.LOCK, name, freed(roll, now), before=record)])
+        (made,) = yield verbs.change_records(
+            [writing(Kind.LOCK, name, replace(roll, holders=(), freed_at=now), before=record)]
+        )
         if made:
             return roll
     raise _crowded(name)
@@ -350,7 +335,7 @@ def draw_token(verbs: Store, name: str) -> Verbs[int]:
                 " for a name"
             )
         token = next_token(roll, now)
-        fresh = msgspec.structs.replace(roll, last_token=token)
+        fresh = replace(roll, last_token=token)
         (made,) = yield verbs.change_records([writing(Kind.LOCK, name, fresh, before=record)])
         if made:
             return token

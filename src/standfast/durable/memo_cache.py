@@ -95,9 +95,6 @@ def check_size(what: str, body: bytes) -> None:
         )
 
 
-# The bodies of the memos of steps and waits, as JSON.
-
-
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step that is done: by which version of it, with which result, and whether in a loop of `ctx.resume`."""
 

@@ -98,11 +98,11 @@ class ResumeProgress:
         return Memo(self._memo, to_bytes(Position(self._version, msgspec.Raw(key), self._by, done)))
 
 
-# In which item of which loop of `ctx.resume` a handler is: a wait there belongs to that item, in every run.
-
-
 class LoopStack:
-    """The loops that a handler is in, the outer ones first, and the names of all that it has begun."""
+    """The loops that a handler is in, the outer ones first, and the names of all that it has begun.
+
+    A wait in a loop belongs to the item in hand, in every run.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, ResumeProgress] = {}
@@ -137,8 +137,6 @@ class LoopStack:
             del self._open[name]
 
 
-# `ctx.resume`: a loop that goes on, in a later attempt, after the last item that was done.
-#
 # read the cursor ─► leave out what is done ─► item ─► done: note it, save it in time ─► item … ─► the end
 # └─► the attempt is to end: here, with the cursor saved
 #

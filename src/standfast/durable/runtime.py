@@ -1,4 +1,4 @@
-"""The attempt, and the step, in which the code that asks runs."""
+"""What steps, waits, cursors and files need of their attempt, and how they wait: in a thread or on the event loop."""
 
 import asyncio
 import inspect
@@ -49,17 +49,16 @@ current_step: ContextVar[RunningStep | None] = ContextVar("standfast_step", defa
 """Coroutines and threads of a step have it; a bare `threading.Thread` that a step starts has not."""
 
 
-# The port by which an attempt reads and writes the memos of its job, in whatever process it runs.
-#
-# Both ways answer by a future of `concurrent.futures`, so that a handler in a thread may wait for it and a coroutine
-# may await it. Every member may be used from any thread.
-
 LastWords = Callable[[], Sequence[Memo]]
 """Tells what is left to write down when an attempt ends."""
 
 
 class Notebook(Protocol):
-    """The memos of one job, under the claim of this attempt."""
+    """The memos of one job, under the claim of this attempt, in whatever process it runs.
+
+    It answers by futures of `concurrent.futures`: a handler in a thread waits for them, and a coroutine awaits them.
+    Every member may be used from any thread.
+    """
 
     def read(self) -> "Future[Mapping[str, bytes]]":
         """Return the memos by name as the store has them now."""
@@ -95,8 +94,6 @@ def pending() -> "Future[None]":
     answer.set_running_or_notify_cancel()
     return answer
 
-
-# How checkpoints wait for the notebook: in a thread or on the event loop, and no longer than the attempt.
 
 T = TypeVar("T")
 
@@ -166,8 +163,6 @@ def awaitable(future: "Future[T]") -> "asyncio.Future[T]":
     waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
     return waiting
 
-
-# How an attempt waits and calls: it blocks its thread, or it awaits. So steps and waits are written once.
 
 Call = Callable[[], Any]
 """What a step does."""
@@ -292,9 +287,6 @@ def _inside(here: RunningStep, call: Call) -> Any:
 
 def _timed_out(here: RunningStep) -> TimeoutError:
     return TimeoutError(f"step {here.name!r} ran longer than its timeout of {here.timeout:g} s")
-
-
-# What steps and waits need of the attempt that they belong to, in whatever process it runs.
 
 
 class Saving(AbstractContextManager[Any], AbstractAsyncContextManager[Any], Protocol):

@@ -10,7 +10,8 @@ from typing import Protocol, runtime_checkable
 
 from standfast.durable.lock import House, Ways
 from standfast.durable.lockkeeper import Holding
-from standfast.durable.lockstate import draw_token, no_sessions
+from standfast.durable.lockstate import draw_token
+from standfast.errors import ConfigurationError
 from standfast.model.backoff import TRANSIENT_ERRORS, RetryDeadline
 from standfast.stores.backend import Backend
 from standfast.stores.verb import Verb
@@ -117,7 +118,11 @@ class SessionLock:
     def _line(self) -> SessionConnection:
         backend = self._house.backend
         if not isinstance(backend, HasSessions):
-            raise no_sessions(self._house.settings.url.partition(":")[0])
+            store = self._house.settings.url.partition(":")[0]
+            raise ConfigurationError(
+                f"session=True needs a postgresql:// store, and this one is {store}: leave it out, and the lock"
+                " ends by its ttl"
+            )
         return backend.session_line(self._name)
 
     async def _takes(self, ways: Ways, line: SessionConnection, within: float, patience: RetryDeadline) -> bool:

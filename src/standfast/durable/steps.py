@@ -7,7 +7,7 @@ step and no wait of it begins then, and it cannot complete the job.
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -102,8 +102,6 @@ class RunGuard:
             raise self.over
 
 
-# What a handler asks of a step, checked.
-
 _LONGEST_NAME = 128
 
 Log = logging.LoggerAdapter[logging.Logger]
@@ -131,10 +129,6 @@ class StepPlan:
     version: int
     tx: Any
     log: Log
-
-    def here(self) -> RunningStep:
-        """Return the step as it begins now."""
-        return RunningStep(self.name, self.timeout)
 
     def read(self, result: bytes) -> Any:
         """Return a stored result as what the function says that it returns."""
@@ -208,59 +202,16 @@ def _result_type(fn: Callable[..., Any]) -> Any:
         inner = inner.func
     try:
         hints = get_type_hints(inner if inspect.isroutine(inner) else type(inner).__call__)
-    except (NameError, TypeError):
-        return Any
-    try:
         return form_of(stored_type(hints.get("return", Any)))
     except (NameError, TypeError):
         return Any
 
-
-# A step is tried, and tried again as its policy says, within one run of its handler.
 
 NAP = 0.05
 """Seconds until a wait between two tries looks again whether the attempt is to end."""
 
 FOR_GOOD = (StepError, LostClaimError, ConfigurationError)
 """What would be the same the next time."""
-
-
-async def tried(
-    way: StepRunner,
-    plan: StepPlan,
-    port: Port,
-    once: Callable[[StepRunner], Awaitable[bytes]],
-    recorded: Callable[[StepRunner], Awaitable[bytes | None]],
-) -> bytes:
-    """Return what a step is remembered by, after as many tries as it takes and may have.
-
-    `recorded` tells, after a try that failed, whether the store has its result all the same.
-    """
-    for tries in count(1):
-        try:
-            return await once(way)
-        except FOR_GOOD:
-            raise
-        except Exception as error:
-            note_misspelt(plan, error)
-            if port.cancelled and isinstance(error.__cause__, Interrupted):  # not its timeout: all is to end
-                raise Interrupted from error
-            wait = plan.retries.wait_after(tries, error, port.random)
-            if wait is None:
-                raise
-            if (body := await recorded(way)) is not None:
-                return body
-            plan.log.warning(
-                "step %r failed on try %d of %d, and is tried again in %.3g s: %s: %s",
-                plan.name,
-                tries,
-                plan.retries.attempts,
-                wait.total_seconds(),
-                type(error).__name__,
-                error,
-            )
-        await _pause(way, wait.total_seconds() if port.takes_pauses else 0.0, port)
-    raise AssertionError("counting ends nowhere")
 
 
 async def _pause(way: StepRunner, seconds: float, port: Port) -> None:
@@ -275,8 +226,6 @@ async def _pause(way: StepRunner, seconds: float, port: Port) -> None:
         left -= NAP
 
 
-# `ctx.step`: a named piece of a handler that is done once per job, and answers from the store after that.
-#
 # asked ─► done before? ─► its stored result
 # │ no: does what was done fit the code? ─► StepChangedError
 # └─► runs (tries, waits, tries again) ─► its result is written ─► and returned
@@ -368,50 +317,60 @@ class Steps:
     async def _run(self, way: StepRunner, plan: StepPlan) -> Any:
         trace = self._port.trace
         with nullcontext() if trace is None else trace.step(plan.name, self._port.scrub):
-            body = await tried(way, plan, self._port, self._attempt_of(plan), self._recorded(plan))
+            body = await self._tried(way, plan)
         self._pages.note(Memo(step_memo(plan.name), body))
         way.settle()
         return plan.read(bytes(read_step(plan.name, body).result))
 
-    def _attempt_of(self, plan: StepPlan) -> Callable[[StepRunner], Any]:
-        """Return what runs the function once and has its result written."""
-        body: bytes | None = None
+    async def _tried(self, way: StepRunner, plan: StepPlan) -> bytes:
+        """Return what a step is remembered by, after as many tries as it takes and may have, within this run."""
+        port, memo, body = self._port, step_memo(plan.name), None
+        for tries in count(1):
+            try:
+                if plan.tx is not None:
+                    return await self._with_rows(way, plan)
+                if body is None:  # else the function has run, and only the write of its result was interrupted
+                    value = await way.run(RunningStep(plan.name, plan.timeout), plan.call)
+                    body = self._encoded(plan, value, "What it did is done: retrying the job does it again")
+                await self._pages.write(way, Memo(memo, body))
+            except FOR_GOOD:
+                raise
+            except Exception as error:
+                note_misspelt(plan, error)
+                if port.cancelled and isinstance(error.__cause__, Interrupted):  # not its timeout: all is to end
+                    raise Interrupted from error
+                wait = plan.retries.wait_after(tries, error, port.random)
+                if wait is None:
+                    raise
+                if plan.tx is not None and (found := (await self._pages.fresh(way)).get(memo)) is not None:
+                    return found  # it had committed, and only the answer was lost
+                plan.log.warning(
+                    "step %r failed on try %d of %d, and is tried again in %.3g s: %s: %s",
+                    plan.name,
+                    tries,
+                    plan.retries.attempts,
+                    wait.total_seconds(),
+                    type(error).__name__,
+                    error,
+                )
+            else:
+                return body
+            await _pause(way, wait.total_seconds() if port.takes_pauses else 0.0, port)
+        raise AssertionError("counting ends nowhere")
 
-        async def alone(way: StepRunner) -> bytes:
-            nonlocal body
-            if body is None:  # else the function has run, and only the write of its result was interrupted
-                value = await way.run(plan.here(), plan.call)
-                body = self._encoded(plan, value, "What it did is done: retrying the job does it again")
-            await self._pages.write(way, Memo(step_memo(plan.name), body))
-            return body
-
-        async def with_rows(way: StepRunner) -> bytes:
-            transaction = self._port.saving(plan.tx)
-            async with way.within(transaction):
-                value = await way.run(plan.here(), plan.call)
-                body = self._encoded(plan, value, "What it wrote in its transaction is undone")
-                transaction.memo = Memo(step_memo(plan.name), body)
-            return body
-
-        return alone if plan.tx is None else with_rows
+    async def _with_rows(self, way: StepRunner, plan: StepPlan) -> bytes:
+        transaction = self._port.saving(plan.tx)
+        async with way.within(transaction):
+            value = await way.run(RunningStep(plan.name, plan.timeout), plan.call)
+            body = self._encoded(plan, value, "What it wrote in its transaction is undone")
+            transaction.memo = Memo(step_memo(plan.name), body)
+        return body
 
     def _encoded(self, plan: StepPlan, value: Any, so: str) -> bytes:
         try:
             return encode_step(plan.name, plan.version, value, in_loop=bool(self._loops.place))
         except StepError as error:
             raise self._gate.end(StepError(f"{error}. {so}")) from error
-
-    def _recorded(self, plan: StepPlan) -> Callable[[StepRunner], Any]:
-        """Return what tells whether the store has the result of a try that failed: it may have committed."""
-
-        async def nowhere(_: StepRunner) -> bytes | None:
-            return None
-
-        async def look(way: StepRunner) -> bytes | None:
-            memos: Mapping[str, bytes] = await self._pages.fresh(way)
-            return memos.get(step_memo(plan.name))
-
-        return nowhere if plan.tx is None else look
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from standfast.durable.lockstate import (
     LONGEST_LINE,
@@ -12,7 +13,6 @@ from standfast.durable.lockstate import (
     PRECEDENCE,
     LockRequest,
     LockState,
-    freed,
     granted,
     in_line,
     next_token,
@@ -153,7 +153,7 @@ def test_the_line_has_an_end() -> None:
 
 
 def test_a_person_frees_it_and_the_line_stays() -> None:
-    roll = freed(waiting("first"), NOW)
+    roll = replace(waiting("first"), holders=(), freed_at=NOW)
     assert roll.holders == ()
     assert granted(roll, bid("first"), NOW) is not None
     assert granted(roll, bid("other"), NOW) is None

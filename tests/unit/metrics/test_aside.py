@@ -113,11 +113,11 @@ def test_jobs_that_take_long_to_count_keep_nobody_waiting(monkeypatch):
         app.task(send, queue="mail").enqueue()
         store = Counted(app)
         look = StoreLook(store)
-        monkeypatch.setattr(look._fleet._queues, "_patience", 0.0)
+        monkeypatch.setattr(look._queues, "_patience", 0.0)
         told = page(look())
         assert 'standfast_queue_oldest_due_seconds{queue="mail"}' in told
         assert "standfast_store_up 1" in told
         assert "standfast_jobs{" not in told
         store.may_count.set()
-        look._fleet._queues._reading.join(10)
+        look._queues._reading.join(10)
         assert 'standfast_jobs{queue="mail",state="ready"} 1' in page(look())

@@ -1,4 +1,4 @@
-"""Which queues and tasks are told by name whatever else there is: those that a rule or objective is about. Pure."""
+"""What a process counts of each queue and task, in whole numbers so that sums are exact, and the rows of records."""
 
 import math
 from bisect import bisect_right
@@ -23,16 +23,14 @@ class Naming(Protocol):
     @property
     def queue(self) -> str | None:
         """Its queue; None for any."""
-        ...
 
     @property
     def task(self) -> str | None:
         """Its task; None for any."""
-        ...
 
 
 class Named(msgspec.Struct, frozen=True, array_like=True):
-    """Queues and tasks, by their names."""
+    """Queues and tasks that are told apart whatever else there is: those that a rule or objective is about."""
 
     queues: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
@@ -71,10 +69,6 @@ def all_named(some: Iterable[Named]) -> Named:
     queues = {queue for each in some for queue in each.queues}
     return named(queues, {task for each in some for task in each.tasks})
 
-
-# What is counted of a queue and a task, in memory and as it is written: whole numbers, so that sums are exact.
-
-__all__ = ["Pair"]
 
 OTHER: Pair = ("", "")
 """All pairs that there was no room for."""
@@ -200,8 +194,6 @@ def _row(pair: Pair, count: Count) -> Row:
     return Row(*pair, completed, failed, dead, cancelled, given_back, micros, run, lag, *longest)
 
 
-# Counts how attempts end, in the process that runs them. It is asked about every job, so it does little.
-
 MINUTE = 60
 
 MINUTES_KEPT = 60
@@ -229,17 +221,14 @@ class Ended(Protocol):
     @property
     def claim(self) -> Claim:
         """The claim."""
-        ...
 
     @property
     def ending(self) -> Ending:
         """How it ended, as its worker said."""
-        ...
 
     @property
     def seconds(self) -> float:
         """For how long its handler ran."""
-        ...
 
 
 class Tally:

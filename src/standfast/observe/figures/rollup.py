@@ -199,8 +199,6 @@ def to_time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-# Looks at how things stand: how many jobs are ready and since when, who works, how much runs.
-
 QUEUES = 100
 """So many queues a sample tells of: those with the most jobs."""
 
@@ -224,11 +222,6 @@ def sample(verbs: Store) -> Verbs[Gauges | None]:
     )
 
 
-def is_quiet(gauges: Gauges) -> bool:
-    """Tell whether nothing ran and nothing waited."""
-    return not gauges.running and not gauges.queues
-
-
 def worse(one: Gauges | None, other: Gauges | None) -> Gauges | None:
     """Return the worst of two samples."""
     if one is None or other is None:
@@ -248,8 +241,6 @@ def _fullest(gauges: Iterable[QueueGauge]) -> tuple[QueueGauge, ...]:
     return tuple(sorted(fullest, key=lambda gauge: gauge.queue))
 
 
-# Fills longer windows from shorter ones, and forgets pages that are kept no longer.
-#
 # pages that are due ─► the page of the window above, made anew of all in it ─► due when they are kept no longer
 #
 # A longer window is the sum of the shorter ones, made anew each time: so it does no harm to make it twice, and one
@@ -262,15 +253,8 @@ LINGER = timedelta(hours=1)
 """How long a page stays at least after it was taken in: those who have seen that it was not there are gone then."""
 
 
-class Rolled(NamedTuple):
-    """How many windows were filled, and whether there may be more to do."""
-
-    windows: int
-    more: bool
-
-
-def roll_up(verbs: Store) -> Verbs[Rolled]:
-    """Fill the windows above the pages that are due; forget those that are over."""
+def roll_up(verbs: Store) -> Verbs[tuple[int, bool]]:
+    """Fill the windows above the pages that are due, and forget those that are over; return how many, and if more."""
     due: DueRecords = yield verbs.due_records(Kind.FIGURES, timedelta(), ROLLUPS_AT_ONCE)
     above: dict[Window, None] = {}
     over: list[Record] = []
@@ -284,7 +268,7 @@ def roll_up(verbs: Store) -> Verbs[Rolled]:
         yield from _fill(verbs, window, due.now)
     if over:  # last: what is filled above may be made of them
         yield verbs.change_records([forgetting(record) for record in over])
-    return Rolled(len(above), bool(above) or len(due.records) == ROLLUPS_AT_ONCE)
+    return len(above), bool(above) or len(due.records) == ROLLUPS_AT_ONCE
 
 
 def _fill(verbs: Store, window: Window, now: datetime) -> Verbs[None]:
@@ -328,8 +312,6 @@ def added(page: Rollup, others: Iterable[Rollup]) -> Rollup:
     return replace(page.telling(counts, all_named(each.named for each in pages)), gauges=gauges)
 
 
-# Folds parts into the minutes that they are of, each once, whoever comes and whoever dies on the way.
-#
 # parts that are due ─► the page of their minute, by comparison of versions ─► parts forgotten
 #
 # A page names the parts that it has taken in. So one that is still there, because somebody died between the two, or
@@ -357,8 +339,8 @@ def fold_due(verbs: Store) -> Verbs[Folded]:
     folded = 0
     if due.records:
         folded = yield from _fold(verbs, due)
-    rolled = yield from roll_up(verbs)
-    return Folded(folded, rolled.windows, rolled.more or len(due.records) == PARTS_AT_ONCE)
+    windows, more = yield from roll_up(verbs)
+    return Folded(folded, windows, more or len(due.records) == PARTS_AT_ONCE)
 
 
 def _fold(verbs: Store, due: DueRecords) -> Verbs[int]:
@@ -372,7 +354,7 @@ def _fold(verbs: Store, due: DueRecords) -> Verbs[int]:
     changes = [forgetting(record) for record in (*batch.over, *ours)]
     if ours:
         gauges = yield from sample(verbs)
-        if gauges is not None and (batch.has_rows or not is_quiet(gauges)):
+        if gauges is not None and (batch.has_rows or gauges.running or gauges.queues):
             changes.append(_noting(gauges, due.now))
     if changes:
         yield verbs.change_records(changes)

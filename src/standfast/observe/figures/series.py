@@ -17,7 +17,6 @@ from standfast.observe.figures.rollup import (
     Gauges,
     Level,
     Part,
-    QueueGauge,
     Rollup,
     Window,
     added,
@@ -33,8 +32,6 @@ from standfast.stores.contract import Store
 from standfast.stores.values import DueRecords
 from standfast.stores.verb import Verbs, procedure
 
-__all__ = ["Figures", "Gauges", "Point", "QueueGauge", "Series", "sum_of"]
-
 _NONE = (0,) * BUCKETS
 
 
@@ -45,7 +42,7 @@ class Figures(msgspec.Struct, frozen=True):
     failed: attempts that were charged and are tried again.
     given_back: attempts after which a job waits again, nothing charged: released, snoozed, blocked.
     run_time: for how long handlers ran in all.
-    run, lag: histograms of how long each run took, and how long after its time it began (`buckets.py`).
+    run, lag: histograms of how long each run took, and how long after its time it began (`histogram.py`).
     longest_run, longest_lag: the longest of these; nothing where that is not known.
     """
 
@@ -168,8 +165,6 @@ def _grouped(points: Sequence[Point], name: Callable[[Figures], Pair]) -> tuple[
     return tuple(sorted(sums, key=lambda row: ((row.queue, row.task) == OTHER, -row.ended, row.queue, row.task)))
 
 
-# Reads figures for a span of time, as fine as they are kept, and exactly: what is not folded yet is in them.
-
 POINTS = 400
 """So many points a series has at most, if the reader does not say how long their steps are."""
 
@@ -191,7 +186,7 @@ def read_figures(
     step: timedelta | None = None,
     only: Callable[[Row], bool] | None = None,
 ) -> Verbs[Series]:
-    """Return the figures from `since` to `until`, or to the store's now, in steps of this length.
+    """Return the figures from `since` to `until`, or to the store's now, in steps of this length, exactly.
 
     Without a step it is a minute, ten minutes or an hour: the shortest that is kept for the whole span, which is
     for 6 hours, 3 days or 30 days, and makes at most POINTS points. A step must be whole minutes; where it is

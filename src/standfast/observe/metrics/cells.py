@@ -165,15 +165,14 @@ class Counted:
 def read_cells(path: Path) -> Counted:
     """Return what somebody has counted so far; nothing where there is no such file, or none that can be read."""
     try:
-        content = path.read_bytes()
+        return counted_in(path.read_bytes())
     except OSError:
-        content = b""
-    return counted_in(content)
+        return Counted()
 
 
-def counted_in(content: bytes) -> Counted:
-    """Return what the content of a file says; nothing where it has another layout, is damaged or only begun."""
-    if len(content) != _SIZE:
+def counted_in(content: bytes | None) -> Counted:
+    """Return what a file says; nothing where it is gone, has another layout, is damaged or only begun."""
+    if content is None or len(content) != _SIZE:
         return Counted()
     values = memoryview(content)[:_NAMES_AT].cast("Q")
     if values[_VERSION] != VERSION or values[_ROWS] > ROWS:

@@ -28,6 +28,8 @@ from standfast.stores.backend import HasStore
 from standfast.stores.values import DueRecords, Queue, QueueAges, Worker
 from standfast.stores.verb import run_procedure
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 SHARE = 0.01
@@ -87,10 +89,6 @@ class BackgroundRead(Generic[T]):
             self._next_at = max(self._next_at, ended_at + pause)
 
 
-# How objectives stand, as samples. They change slowly and take many reads: they are read once a minute at most.
-
-log = logging.getLogger(__name__)
-
 EVERY = 60.0
 """Seconds between two reads."""
 
@@ -99,7 +97,10 @@ TOLD = 100
 
 
 class Goals:
-    """The objectives in a store, as one process tells them. One thread at a time may ask."""
+    """The objectives in a store, as one process tells them. One thread at a time may ask.
+
+    They change slowly and take many reads: they are read once a minute at most.
+    """
 
     def __init__(
         self, asked: HasStore, monotonic: Callable[[], float] = time.monotonic, patience: float = PATIENCE
@@ -134,8 +135,6 @@ def goal_samples(standings: Iterable[Standing]) -> Iterator[Sample]:
             yield Sample(family.GOAL_BURN.name, (*about, window), burn)
 
 
-# How the store stands, as samples: the same wherever it is asked for. A bounded number, however much is in it.
-
 QUEUES = 200
 """So many queues are told by name, those with most jobs; the others as one."""
 
@@ -146,29 +145,6 @@ SCHEDULES = 100
 """So many schedules that are due are looked at."""
 
 OVERDUE = timedelta(seconds=10)
-
-
-class Fleet:
-    """A store, and all that runs on it, as one process tells them. One thread at a time may ask."""
-
-    def __init__(self, asked: HasStore) -> None:
-        self._asked = asked
-        self._queues = BackgroundRead(lambda: asked.call(asked.verbs.queues()))
-
-    def samples(self) -> Iterator[Sample]:
-        """Ask the store and yield how it stands. Where jobs are many, they are not counted each time."""
-        asked = self._asked
-        queues, ages = self._queues.latest(), asked.call(asked.verbs.queue_ages())
-        if queues is None:
-            told = _first(
-                dict.fromkeys([*(each.name for each in ages.queues), *(each.queue for each in ages.unknown)])
-            )
-        else:
-            told = _first(each.name for each in sorted(queues, key=_by_size))
-            yield from _jobs(queues, told)
-        yield from _ages(ages, told)
-        yield from _workers(asked.call(asked.verbs.workers()))
-        yield from _overdue(asked.call(asked.verbs.due_records(Kind.SCHEDULE, timedelta(), SCHEDULES)))
 
 
 def _by_size(queue: Queue) -> tuple[int, str]:
@@ -228,9 +204,6 @@ def _overdue(due: DueRecords) -> Iterator[Sample]:
     yield Sample(family.SCHEDULES_OVERDUE.name, (), late)
 
 
-# One answer to a scrape: what processes have counted, and how the store stands.
-
-
 class StoreSamples(msgspec.Struct, frozen=True):
     """What a look at the store brought; `problem` if it did not answer."""
 
@@ -239,18 +212,34 @@ class StoreSamples(msgspec.Struct, frozen=True):
 
 
 class StoreLook:
-    """Asks a store, when it is called, for all that is told about the fleet."""
+    """Asks a store, when it is called, for all that is told about the fleet. One thread at a time may ask."""
 
     def __init__(self, asked: HasStore) -> None:
-        self._fleet = Fleet(asked)
+        self._asked = asked
+        self._queues = BackgroundRead(lambda: asked.call(asked.verbs.queues()))
         self._goals = Goals(asked)
 
     def __call__(self) -> StoreSamples:
         """Return how it stands now."""
         began_at = time.monotonic()
-        samples = [*self._fleet.samples(), *self._goals.samples()]
+        samples = [*self._fleet(), *self._goals.samples()]
         samples.append(Sample(family.LOOK_SECONDS.name, (), round(time.monotonic() - began_at, 6)))
         return StoreSamples(tuple(samples))
+
+    def _fleet(self) -> Iterator[Sample]:
+        """Ask the store. Where jobs are many, they are not counted each time."""
+        asked = self._asked
+        queues, ages = self._queues.latest(), asked.call(asked.verbs.queue_ages())
+        if queues is None:
+            told = _first(
+                dict.fromkeys([*(each.name for each in ages.queues), *(each.queue for each in ages.unknown)])
+            )
+        else:
+            told = _first(each.name for each in sorted(queues, key=_by_size))
+            yield from _jobs(queues, told)
+        yield from _ages(ages, told)
+        yield from _workers(asked.call(asked.verbs.workers()))
+        yield from _overdue(asked.call(asked.verbs.due_records(Kind.SCHEDULE, timedelta(), SCHEDULES)))
 
 
 def page(seen: StoreSamples, counted: Iterable[Sample] = ()) -> str:

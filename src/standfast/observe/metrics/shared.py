@@ -131,11 +131,6 @@ def counts_in(folder: Path) -> list[str]:
         return []
 
 
-def counted_of(content: bytes | None) -> Counted:
-    """Return what somebody has counted; nothing of what is gone, foreign or damaged."""
-    return Counted() if content is None else counted_in(content)
-
-
 def fold(folder: Path) -> None:
     """Take in the files of those who have ended. Raises OSError where it cannot; then all is as it was.
 
@@ -151,7 +146,7 @@ def fold(folder: Path) -> None:
             sums = Sums({})
             sums.add(ended.counted)
             for name in over:
-                sums.add(counted_of(read_own(folder / name)))
+                sums.add(counted_in(read_own(folder / name)))
             _put(folder, EndedCounts.of(sums, (*left, *over)))
             for name in over:
                 _removed(folder / name)
@@ -272,7 +267,7 @@ class SharedFolder:
             sums.add(ended.counted)
             for name in counts_in(self.path):
                 if name not in ended.taken:
-                    sums.add(counted_of(read_own(self.path / name)))
+                    sums.add(counted_in(read_own(self.path / name)))
             if read_own(self.path / ENDED) == before:
                 return sums
 

@@ -8,37 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from standfast.observe.figures.counts import PAIRS
+from standfast.observe.metrics import cells
 from standfast.observe.metrics import families as family
-from standfast.observe.metrics.cells import (
-    BLOCKED,
-    BLOCKED_MICROS,
-    BUCKETS,
-    CALL_ENDS,
-    CALL_MICROS,
-    ENQUEUED,
-    EVENTS,
-    FAILED,
-    FENCED,
-    JOB_ENDS,
-    JOBS,
-    LAG,
-    LAG_MICROS,
-    LOOSE,
-    LOST,
-    OTHER,
-    OTHER_JOBS,
-    OUTAGES,
-    OUTCOMES,
-    RUN,
-    RUN_MICROS,
-    STALE,
-    TOOK,
-    WIDTH,
-    Counted,
-    Name,
-    is_name,
-    read_cells,
-)
+from standfast.observe.metrics.cells import Counted, Name, is_name, read_cells
 from standfast.observe.metrics.families import Sample, histogram
 
 _MILLION = 1_000_000
@@ -48,26 +20,26 @@ class Sums:
     """What was counted, added up."""
 
     def __init__(self, known: dict[Name, None]) -> None:
-        self.loose = [0] * LOOSE
+        self.loose = [0] * cells.LOOSE
         self.rows: dict[Name, list[int]] = {}
         self._known = known
 
-    def add(self, counted: Counted) -> None:
-        """Add what one process has counted."""
+    def add(self, counted: "Counted | Sums") -> None:
+        """Add what one process, or several, have counted."""
         self.loose = [one + more for one, more in zip(self.loose, counted.loose, strict=True)]
-        for name, cells in counted.rows.items():
-            if not is_name(name) or (OTHER in name and not any(cells)):
+        for name, row in counted.rows.items():
+            if not is_name(name) or (cells.OTHER in name and not any(row)):
                 continue
-            sums = self.rows.setdefault(self._told_as(name), [0] * WIDTH)
-            sums[:] = [one + more for one, more in zip(sums, cells, strict=True)]
+            sums = self.rows.setdefault(self._told_as(name), [0] * cells.WIDTH)
+            sums[:] = [one + more for one, more in zip(sums, row, strict=True)]
 
     def _told_as(self, name: Name) -> Name:
         """Return the name of a pair, or that of all others where there are too many; for ever the same."""
-        if name[0] != JOBS or name == OTHER_JOBS:
+        if name[0] != cells.JOBS or name == cells.OTHER_JOBS:
             return name
         if name not in self._known:
             if len(self._known) >= PAIRS:
-                return OTHER_JOBS
+                return cells.OTHER_JOBS
             self._known[name] = None
         return name
 
@@ -97,9 +69,7 @@ class Totals:
         """Return all that was counted up to now."""
         with self._lock:
             sums = Sums(self._known)
-            sums.add(
-                Counted(tuple(self._ended.loose), {name: tuple(row) for name, row in self._ended.rows.items()})
-            )
+            sums.add(self._ended)
             for file in sorted(self._watched):
                 sums.add(self._read(file))
             return sums
@@ -115,33 +85,33 @@ class Totals:
 def samples_of(sums: Sums) -> Iterator[Sample]:
     """Yield what was counted."""
     for name, row in sums.rows.items():
-        if name[0] == JOBS:
+        if name[0] == cells.JOBS:
             yield from _of_jobs(name[1:], row)
         else:
             yield from _of_calls(name[1:], row)
-    for place, told in enumerate(EVENTS):
+    for place, told in enumerate(cells.EVENTS):
         yield Sample(family.WORKER_EVENTS.name, (told,), sums.loose[place])
-    yield Sample(family.LOOP_BLOCKED.name, (), sums.loose[BLOCKED])
-    yield Sample(family.LOOP_BLOCKED_SECONDS.name, (), sums.loose[BLOCKED_MICROS] / _MILLION)
-    yield Sample(family.OUTAGES.name, (), sums.loose[OUTAGES])
+    yield Sample(family.LOOP_BLOCKED.name, (), sums.loose[cells.BLOCKED])
+    yield Sample(family.LOOP_BLOCKED_SECONDS.name, (), sums.loose[cells.BLOCKED_MICROS] / _MILLION)
+    yield Sample(family.OUTAGES.name, (), sums.loose[cells.OUTAGES])
 
 
 def _of_jobs(labels: Name, row: list[int]) -> Iterator[Sample]:
     """Yield the counters, zeros included: of one that is there before it grows, `increase` sees the first step."""
-    for place, outcome in enumerate(OUTCOMES):
+    for place, outcome in enumerate(cells.OUTCOMES):
         yield Sample(family.ATTEMPTS.name, (*labels, outcome), row[place])
-    yield Sample(family.ENQUEUED.name, labels, row[ENQUEUED])
-    yield Sample(family.CLAIMS_LOST.name, labels, row[LOST])
-    for place, micros, spans in ((RUN, RUN_MICROS, family.RUN_SECONDS), (LAG, LAG_MICROS, family.LAG_SECONDS)):
-        counts = row[place : place + BUCKETS]
+    yield Sample(family.ENQUEUED.name, labels, row[cells.ENQUEUED])
+    yield Sample(family.CLAIMS_LOST.name, labels, row[cells.LOST])
+    run, lag = (cells.RUN, cells.RUN_MICROS, family.RUN_SECONDS), (cells.LAG, cells.LAG_MICROS, family.LAG_SECONDS)
+    for place, micros, spans in (run, lag):
+        counts = row[place : place + cells.BUCKETS]
         if any(counts):
-            yield from histogram(spans, labels, JOB_ENDS, counts, row[micros] / _MILLION)
+            yield from histogram(spans, labels, cells.JOB_ENDS, counts, row[micros] / _MILLION)
 
 
 def _of_calls(labels: Name, row: list[int]) -> Iterator[Sample]:
-    yield from histogram(
-        family.CALL_SECONDS, labels, CALL_ENDS, row[TOOK : TOOK + BUCKETS], row[CALL_MICROS] / _MILLION
-    )
-    yield Sample(family.CALLS_FAILED.name, labels, row[FAILED])
-    if labels[0] in FENCED:
-        yield Sample(family.STALE_WRITES.name, labels, row[STALE])
+    counts, seconds = row[cells.TOOK : cells.TOOK + cells.BUCKETS], row[cells.CALL_MICROS] / _MILLION
+    yield from histogram(family.CALL_SECONDS, labels, cells.CALL_ENDS, counts, seconds)
+    yield Sample(family.CALLS_FAILED.name, labels, row[cells.FAILED])
+    if labels[0] in cells.FENCED:
+        yield Sample(family.STALE_WRITES.name, labels, row[cells.STALE])
