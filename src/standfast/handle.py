@@ -40,7 +40,7 @@ from standfast.model.states import FINAL, State
 from standfast.model.suggestions import closest_name, with_migration_hints
 from standfast.model.tracing import Tracing
 from standfast.model.validation import is_number
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, cancel_job
 from standfast.stores.verb import Verb
 from standfast.stores.waiter import JobWait, WaitCondition, Waiter, job_not_found
 
@@ -226,11 +226,11 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
 
     def cancel(self) -> Cancellation:
         """Cancel the job: at once if it waits, by asking its handler if it is claimed. Raises JobNotFoundError."""
-        return self.caller.call(self.caller.verbs.cancel(self.id))
+        return self.caller.call(cancel_job(self.caller.verbs, self.id))
 
     async def acancel(self) -> Cancellation:
         """Cancel the job: at once if it waits, by asking its handler if it is claimed. Raises JobNotFoundError."""
-        return await self.caller.acall(self.caller.verbs.cancel(self.id))
+        return await self.caller.acall(cancel_job(self.caller.verbs, self.id))
 
     def files(self) -> Mapping[str, SavedFile]:
         """Return the files that the job has saved, by name. Raises JobNotFoundError."""

@@ -11,8 +11,10 @@ from dashboard_stage import Stage
 from standfast.admin.operation import Role
 from standfast.dashboard.access.users import add_user
 from standfast.model.alerts import AlertState, Severity
+from standfast.model.job import JobAction
 from standfast.model.states import State
 from standfast.observe.alerts.board_changes import add_silence
+from standfast.stores.contract import change_job
 from standfast.stores.sqlite.store import SqliteBackend
 from standfast.stores.values import JobFilter
 
@@ -67,7 +69,7 @@ class Premises(Shop):
     def discard_dead(self):
         """Give up all dead jobs: nothing then deserves attention."""
         for job in self.jobs(states=(State.DEAD,)):
-            self.app.call(self.app.verbs.discard(job.id))
+            self.app.call(change_job(self.app.verbs, JobAction.DISCARD, job.id))
 
     def alert(self, *fires):
         """Let these subjects fire, beside one that is pending and one that is silenced. Nobody else watches."""

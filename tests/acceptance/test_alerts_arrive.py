@@ -20,6 +20,7 @@ from fleet import PATIENCE, PROVE, sizes, wait_until
 from watched_app import SAID, Said
 
 from standfast import AlertRule, AppriseChannel, Check, DeadMan, JobStateError, Severity, WebhookChannel
+from standfast.model.job import JobAction
 from standfast.model.records import Kind
 from standfast.model.states import State
 from standfast.observe.alerts.alert_rules import DEFAULT_RULES
@@ -27,6 +28,7 @@ from standfast.observe.alerts.board import Board
 from standfast.observe.alerts.delivery import DELIVER
 from standfast.observe.alerts.evaluation import Round, evaluate
 from standfast.observe.alerts.observations import Breach
+from standfast.stores.contract import change_job
 
 LONG = sizes(short=PATIENCE, full=180.0)
 """Seconds after which what should have come is missing."""
@@ -133,7 +135,7 @@ class Stage:
         for job in deliveries:
             if job.state is State.SCHEDULED:
                 with suppress(JobStateError):  # it has become due by itself
-                    app.call(app.verbs.requeue(job.id))
+                    app.call(change_job(app.verbs, JobAction.RETRY, job.id))
         return deliveries
 
     # -- what people hear --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from shopfloor import PROVE, Shop, eventually
 
 from standfast import JobNotFoundError
+from standfast.stores.contract import cancel_job
 
 WAYS = ["handle", "async handle", "verb", "command"]
 
@@ -20,7 +21,7 @@ def cancel(shop, handle, way):
         case "async handle":
             return asyncio.run(handle.acancel())
         case "verb":
-            return shop.app.call(shop.app.verbs.cancel(handle.id))
+            return shop.app.call(cancel_job(shop.app.verbs, handle.id))
         case _:
             [answer] = shop.asked("jobs", "cancel", handle.id)
             return answer["answer"]
@@ -123,7 +124,7 @@ def test_cancel_finished(tmp_path):
         assert unknown.returncode == 1
         assert unknown.stderr.count("\n") == 1
         with pytest.raises(JobNotFoundError):
-            shop.app.call(shop.app.verbs.cancel("nobody"))
+            shop.app.call(cancel_job(shop.app.verbs, "nobody"))
 
 
 def test_cancel_while_it_fails(tmp_path):

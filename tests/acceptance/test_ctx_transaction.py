@@ -18,7 +18,9 @@ from itertools import count, takewhile
 import pytest
 from shopfloor import PATIENCE, PROVE, eventually
 
+from standfast.model.job import JobAction
 from standfast.model.states import State
+from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 KILLS = 200 if PROVE else 4
@@ -37,7 +39,7 @@ def bookings(orders):
 def requeue_dead(orders):
     for job in orders.app.call(orders.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))):
         assert job.crashes >= 3, job
-        orders.app.call(orders.app.verbs.requeue(job.id))
+        orders.app.call(change_job(orders.app.verbs, JobAction.RETRY, job.id))
 
 
 def kill_some_child(worker):

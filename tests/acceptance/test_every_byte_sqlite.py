@@ -25,7 +25,7 @@ from standfast.errors import StoreError
 from standfast.model.crash import Death, DeathKind
 from standfast.model.job import Ending, JobAction, NewJob, OnConflict, Progress
 from standfast.model.states import Move, State
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, cancel_job, change_job
 from standfast.stores.sqlite.engine import Entry
 from standfast.stores.sqlite.store import SqliteBackend
 from standfast.stores.values import ClaimRequest, WorkerBeat, WorkerInfo
@@ -148,12 +148,18 @@ VERBS: dict[str, Callable[[Harness], Make]] = {
         State.RUNNING,
         lambda verbs, job: verbs.finish(job.worker, [Ending(job.ref, Move.COMPLETE, result=b"42")]),
     ),
-    "cancel": placed(State.READY, lambda verbs, job: verbs.cancel(job.job_id)),
-    "requeue": placed(State.DEAD, lambda verbs, job: verbs.requeue(job.job_id)),
-    "discard": placed(State.DEAD, lambda verbs, job: verbs.discard(job.job_id)),
-    "supersede": placed(State.DEAD, lambda verbs, job: verbs.supersede(job.job_id, NewJob("new", "task", b""))),
+    "cancel": placed(State.READY, lambda verbs, job: cancel_job(verbs, job.job_id)),
+    "requeue": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.RETRY, job.job_id)),
+    "discard": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.DISCARD, job.job_id)),
+    "supersede": placed(
+        State.DEAD,
+        lambda verbs, job: change_job(verbs, JobAction.DISCARD, job.job_id, instead=NewJob("new", "task", b"")),
+    ),
     "reschedule": placed(
-        State.SCHEDULED, lambda verbs, job: verbs.reschedule(job.job_id, FakeClock().now() + timedelta(hours=2))
+        State.SCHEDULED,
+        lambda verbs, job: change_job(
+            verbs, JobAction.RESCHEDULE, job.job_id, FakeClock().now() + timedelta(hours=2)
+        ),
     ),
     "change_jobs": placed(State.DEAD, lambda verbs, job: verbs.change_jobs(JobAction.RETRY, [job.job_id])),
     "signal": placed(State.RUNNING, lambda verbs, job: verbs.signal(job.job_id, "paid", "token", b"1")),

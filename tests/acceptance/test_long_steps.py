@@ -16,7 +16,9 @@ import pytest
 from fleet import PATIENCE, sizes, wait_until
 from long_app import SHARED, STEPS
 
+from standfast.model.job import JobAction
 from standfast.model.states import State
+from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=1_500))
@@ -60,7 +62,7 @@ def requeue_dead(fleet):
     """Do as an operator does with those that were running when their process was killed for the third time."""
     for job in fleet.app.call(fleet.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))):
         assert job.crashes >= 3, job
-        fleet.app.call(fleet.app.verbs.requeue(job.id))
+        fleet.app.call(change_job(fleet.app.verbs, JobAction.RETRY, job.id))
 
 
 def has_hit(fleet):

@@ -14,7 +14,7 @@ from standfast.model.ids import new_job_id
 from standfast.model.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
 from standfast.model.records import Change, Kind
 from standfast.model.states import Move, State
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, cancel_job, change_job
 from standfast.stores.values import ClaimRequest, JobFilter, Vitals, WorkerBeat, WorkerInfo
 from standfast.stores.verb import Verb
 from standfast.testing.clock import FakeClock
@@ -74,7 +74,7 @@ class Stage:
     def set_cancel(self):
         job_id = self._job()
         return Scene(
-            lambda verbs: verbs.cancel(job_id),
+            lambda verbs: cancel_job(verbs, job_id),
             lambda answer: answer in {Cancellation.CANCELLED, Cancellation.TOO_LATE},  # that is so of a repetition
             lambda: self._state(job_id) is State.CANCELLED,
         )
@@ -89,29 +89,33 @@ class Stage:
 
     def set_requeue(self):
         job_id = self._placed(State.DEAD).job_id
-        return self._of_job(job_id, lambda verbs: verbs.requeue(job_id), State.READY)
+        return self._of_job(job_id, lambda verbs: change_job(verbs, JobAction.RETRY, job_id), State.READY)
 
     def set_reschedule(self):
         job_id = self._job(delay=LONG)
-        return self._of_job(job_id, lambda verbs: verbs.reschedule(job_id, PAST), State.READY)
+        return self._of_job(
+            job_id, lambda verbs: change_job(verbs, JobAction.RESCHEDULE, job_id, PAST), State.READY
+        )
 
     def set_discard(self):
         job_id = self._placed(State.DEAD).job_id
-        return self._of_job(job_id, lambda verbs: verbs.discard(job_id), State.CANCELLED)
+        return self._of_job(job_id, lambda verbs: change_job(verbs, JobAction.DISCARD, job_id), State.CANCELLED)
 
     def set_change_jobs(self):
         ids = frozenset(self._placed(State.DEAD).job_id for _ in range(3))
         return Scene(
             lambda verbs: verbs.change_jobs(JobAction.RETRY, sorted(ids)),
-            lambda answer: answer in {ids, frozenset()},  # that is so of a repetition
+            lambda answer: (
+                {job_id for job_id in answer if answer[job_id].changed} in (ids, set())
+            ),  # that is so of a repetition
             lambda: self._all_or_none(*(self._state(job_id) is State.READY for job_id in ids)),
         )
 
     def set_supersede(self):
         job_id, job = self._placed(State.DEAD).job_id, self._new_job()
         return Scene(
-            lambda verbs: verbs.supersede(job_id, job),
-            lambda answer: answer is None,
+            lambda verbs: change_job(verbs, JobAction.DISCARD, job_id, instead=job),
+            lambda answer: answer.changed,
             lambda: self._all_or_none(self._state(job_id) is State.CANCELLED, self._is_there(job)),
         )
 
@@ -196,7 +200,7 @@ class Stage:
 
     def set_claim_waiting(self):
         job_id = self._job(delay=LONG)
-        self.own.run(self.own.verbs.reschedule(job_id, PAST))
+        self.own.run(change_job(self.own.verbs, JobAction.RESCHEDULE, job_id, PAST))
         return self._claiming(job_id)
 
     def set_start(self):
@@ -318,7 +322,7 @@ class Stage:
         )
 
     def _of_job(self, job_id, verb, state):
-        return Scene(verb, lambda answer: answer is None, lambda: self._state(job_id) is state)
+        return Scene(verb, lambda answer: answer.changed, lambda: self._state(job_id) is state)
 
     def _of_queue(self, verb, *, paused):
         queue = self._queue

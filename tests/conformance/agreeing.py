@@ -17,6 +17,7 @@ from standfast.model.job import (
     Ending,
     Failure,
     Job,
+    JobAction,
     KnownTask,
     NewJob,
     OnConflict,
@@ -26,7 +27,7 @@ from standfast.model.job import (
 from standfast.model.memos import SLEEPING, Save, signal_memo, signal_reason
 from standfast.model.records import Change, Decision, Fire, FireCause, Kind
 from standfast.model.states import CLAIMED, ENDINGS, Move, Reason, State
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, cancel_job, change_job
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.values import ClaimAnswer, ClaimRequest, JobFilter, Vitals, WorkerBeat, WorkerInfo
 from standfast.stores.verb import Verb
@@ -132,15 +133,15 @@ class History:
 
     def _cancel(self) -> None:
         job = self._job()
-        self._ask(lambda verbs: verbs.cancel(job.id))
+        self._ask(lambda verbs: cancel_job(verbs, job.id))
 
     def _requeue(self) -> None:
         job = self._job()
-        self._ask(lambda verbs: verbs.requeue(job.id))
+        self._ask(lambda verbs: change_job(verbs, JobAction.RETRY, job.id))
 
     def _reschedule(self) -> None:
         job, run_at = self._job(), self._model.clock.now() + self._random.choice((-1, 1, 1)) * self._span()
-        self._ask(lambda verbs: verbs.reschedule(job.id, run_at))
+        self._ask(lambda verbs: change_job(verbs, JobAction.RESCHEDULE, job.id, run_at))
 
     def _signal(self) -> None:
         job, name, token = self._job(), self._random.choice(SIGNALS), self._random.choice(TOKENS)
@@ -148,11 +149,11 @@ class History:
 
     def _discard(self) -> None:
         job = self._job()
-        self._ask(lambda verbs: verbs.discard(job.id))
+        self._ask(lambda verbs: change_job(verbs, JobAction.DISCARD, job.id))
 
     def _supersede(self) -> None:
         job, other = self._job(), self._new_job(*OnConflict)
-        self._ask(lambda verbs: verbs.supersede(job.id, other))
+        self._ask(lambda verbs: change_job(verbs, JobAction.DISCARD, job.id, instead=other))
 
     def _pause(self) -> None:
         queue = self._random.choice(QUEUES)

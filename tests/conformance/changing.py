@@ -11,6 +11,7 @@ from standfast.errors import JobStateError
 from standfast.model.job import OnConflict
 from standfast.model.records import Change
 from standfast.model.states import CLAIMED, Reason, State
+from standfast.stores.contract import cancel_job
 from standfast.stores.values import ClaimRequest
 
 
@@ -105,7 +106,7 @@ class WhatComesOfChanges:
     def test_cancels(self, harness: Harness, state: State, *, forgets: bool) -> None:
         """Jobs are cancelled as `cancel` does it; what is final or unknown is passed over."""
         placed, like = harness.place(state, queue="a"), harness.place(state, queue="b")
-        harness.run(harness.verbs.cancel(like.job_id))
+        harness.run(cancel_job(harness.verbs, like.job_id))
         harness.change("a")
         assert harness.change("a", seen=1, body=None if forgets else b"", cancels=("unknown", placed.job_id))
         job, expected = harness.job(placed.job_id), harness.job(like.job_id)
@@ -162,7 +163,7 @@ class Withdrawing:
     def test_what_nobody_has_is_withdrawn(self, harness: Harness, state: State, *, forgets: bool) -> None:
         """A waiting job is cancelled as `cancel` does it; what is final or unknown is passed over."""
         placed, like = harness.place(state, queue="a"), harness.place(state, queue="b")
-        harness.run(harness.verbs.cancel(like.job_id))
+        harness.run(cancel_job(harness.verbs, like.job_id))
         harness.change("a")
         assert harness.change("a", seen=1, body=None if forgets else b"", withdraws=("unknown", placed.job_id))
         job, expected = harness.job(placed.job_id), harness.job(like.job_id)

@@ -8,8 +8,9 @@ import pytest
 
 from conformance.harness import KNOWN, TASK, Harness
 from standfast.model.crash import CRASHES_ALONE_LIMIT, OF_HOST, Death, DeathKind, Orphan, aftermath
-from standfast.model.job import ClaimRef, Failure, KnownTask
+from standfast.model.job import ClaimRef, Failure, JobAction, KnownTask
 from standfast.model.states import STARTED_ITS_LAST, Move, Reason, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import DueSuspects
 
 EVIDENCE = "child 4711 was killed by signal 9"
@@ -59,7 +60,7 @@ def _take_up(harness: Harness, worker: str, load: Load) -> ClaimRef:
     if load.running:
         harness.start(worker, ref)
     if load.cancelled:
-        harness.run(harness.verbs.cancel(job_id))
+        harness.run(cancel_job(harness.verbs, job_id))
     return ref
 
 
@@ -177,7 +178,7 @@ class Crashing:
     def test_a_cancelled_job_of_a_dead_worker_is_cancelled(self, harness: Harness) -> None:
         """A cancellation asked for is kept when the worker dies: the job does not come back."""
         placed = harness.place(State.RUNNING)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}), EVIDENCE)
         job = harness.job(placed.job_id)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)
@@ -278,7 +279,7 @@ class Suspects:
         harness.finish(worker, refs[second], Move.DIE, failure=Failure("ValueError", "oh no"))
         harness.finish(worker, refs[third], Move.COMPLETE)
         assert [harness.job(job_id).group for job_id in (first, second, third)] == [2, 2, 2]
-        harness.run(harness.verbs.requeue(second))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, second))
         assert set(harness.claimed_ids(harness.register(), group=2)) == {first, second}
 
     def test_the_beat_names_the_queues_of_suspects(self, harness: Harness) -> None:

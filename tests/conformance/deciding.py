@@ -8,9 +8,10 @@ import pytest
 from conformance.harness import Harness
 from standfast.errors import JobNotFoundError, JobStateError
 from standfast.model.crash import DeathKind
-from standfast.model.job import Cancellation, Failure, Verdict
+from standfast.model.job import Cancellation, Failure, JobAction, Verdict
 from standfast.model.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, Reason, State
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, cancel_job, change_job
+from standfast.stores.values import JobOutcome
 from standfast.stores.verb import Verb
 
 
@@ -21,7 +22,7 @@ class Cancelling:
     def test_a_waiting_job_is_cancelled_at_once(self, harness: Harness, state: State) -> None:
         """A job that nobody has ends now and is never claimed."""
         placed = harness.place(state)
-        assert harness.run(harness.verbs.cancel(placed.job_id)) is Cancellation.CANCELLED
+        assert harness.run(cancel_job(harness.verbs, placed.job_id)) is Cancellation.CANCELLED
         job = harness.job(placed.job_id)
         assert (job.state, job.reason, job.finished_at) == (
             State.CANCELLED,
@@ -35,7 +36,7 @@ class Cancelling:
     def test_a_claimed_job_is_asked_to_stop(self, harness: Harness, state: State) -> None:
         """A job that a worker has keeps its state and its claim until that worker answers."""
         placed = harness.place(state)
-        assert harness.run(harness.verbs.cancel(placed.job_id)) is Cancellation.REQUESTED
+        assert harness.run(cancel_job(harness.verbs, placed.job_id)) is Cancellation.REQUESTED
         job = harness.job(placed.job_id)
         assert (job.state, job.cancel_requested, job.worker) == (state, True, placed.worker)
 
@@ -44,7 +45,7 @@ class Cancelling:
         """What has ended stays as it ended."""
         placed = harness.place(state)
         before = harness.snapshot()
-        assert harness.run(harness.verbs.cancel(placed.job_id)) is Cancellation.TOO_LATE
+        assert harness.run(cancel_job(harness.verbs, placed.job_id)) is Cancellation.TOO_LATE
         assert harness.snapshot() == before
 
     @pytest.mark.parametrize("move", sorted(RETURNS))
@@ -52,7 +53,7 @@ class Cancelling:
     def test_a_return_becomes_a_cancellation(self, harness: Harness, state: State, move: Move) -> None:
         """An ending after which the job would wait again ends it instead, and charges nothing."""
         placed = harness.place(state)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         failure = Failure("ValueError", "no")
         verdict = harness.finish(placed.worker, placed.ref, move, delay=timedelta(60), reason="x", failure=failure)
         assert verdict is Verdict.ACCEPTED
@@ -65,7 +66,7 @@ class Cancelling:
     def test_an_end_of_its_own_stands(self, harness: Harness, move: Move) -> None:
         """A job that ended by itself before it heard of the cancellation ended so, and for its own reason."""
         placed = harness.place(State.RUNNING)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         harness.finish(placed.worker, placed.ref, move, reason="my own")
         job = harness.job(placed.job_id)
         assert (job.state, job.reason) == (MOVES[move].target, "my own")
@@ -79,15 +80,15 @@ class Cancelling:
     def test_an_unknown_job(self, harness: Harness) -> None:
         """There is nothing to cancel without a job."""
         with pytest.raises(JobNotFoundError):
-            harness.run(harness.verbs.cancel("unknown"))
+            harness.run(cancel_job(harness.verbs, "unknown"))
 
 
-def _requeue(verbs: Store, job_id: str) -> Verb[None]:
-    return verbs.requeue(job_id)
+def _requeue(verbs: Store, job_id: str) -> Verb[JobOutcome]:
+    return change_job(verbs, JobAction.RETRY, job_id)
 
 
-def _discard(verbs: Store, job_id: str) -> Verb[None]:
-    return verbs.discard(job_id)
+def _discard(verbs: Store, job_id: str) -> Verb[JobOutcome]:
+    return change_job(verbs, JobAction.DISCARD, job_id)
 
 
 class Reviving:
@@ -97,7 +98,7 @@ class Reviving:
         """A requeued job is ready now with nothing charged; its fence and history go on."""
         placed = harness.place(State.DEAD)
         harness.clock.advance(60)
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         job = harness.job(placed.job_id)
         assert (job.state, job.attempt, job.crashes, job.error) == (State.READY, 0, 0, None)
         assert (job.run_at, job.finished_at, job.worker) == (harness.clock.now(), None, None)
@@ -109,16 +110,16 @@ class Reviving:
         """A job that died of crashes starts anew with none counted, and still runs alone."""
         placed = harness.place(State.RUNNING, max_attempts=1)
         harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}), "signal 9")
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         job = harness.job(placed.job_id)
         assert (job.state, job.attempt, job.crashes, job.group) == (State.READY, 0, 0, 1)
 
     def test_requeue_forgets_an_old_cancellation(self, harness: Harness) -> None:
         """A job that died while asked to cancel is not cancelled by its next retry."""
         placed = harness.place(State.RUNNING)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         harness.finish(placed.worker, placed.ref, Move.DIE)
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         harness.finish(placed.worker, harness.claim_one(placed.worker), Move.RETRY)
         assert harness.job(placed.job_id).state is State.READY
 
@@ -126,7 +127,7 @@ class Reviving:
         """A scheduled job asked for now is due now, and keeps what it was charged."""
         placed = harness.place(State.HELD)
         harness.finish(placed.worker, placed.ref, Move.RETRY, delay=timedelta(hours=1))
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         job = harness.job(placed.job_id)
         assert (job.state, job.run_at, job.attempt) == (State.READY, harness.clock.now(), 1)
         assert harness.claimed_ids(placed.worker) == [placed.job_id]
@@ -134,7 +135,7 @@ class Reviving:
     def test_discard_ends_a_dead_job(self, harness: Harness) -> None:
         """A discarded job is cancelled with that reason and no dead letter any more."""
         placed = harness.place(State.DEAD)
-        harness.run(harness.verbs.discard(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.DISCARD, placed.job_id))
         job = harness.job(placed.job_id)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.DISCARDED)
 

@@ -8,8 +8,9 @@ import pytest
 
 from conformance.harness import Harness
 from standfast.model.crash import Death, DeathKind
-from standfast.model.job import ClaimRef, Ending, Verdict
+from standfast.model.job import ClaimRef, Ending, JobAction, Verdict
 from standfast.model.states import ENDINGS, RETURNS, Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import ClaimRequest, WorkerBeat
 from standfast.stores.verb import Tone, Verb
 
@@ -67,17 +68,17 @@ class Driving:
         beat = WorkerBeat("w")
         waking: list[Verb[Any]] = [
             verbs.enqueue([]),
-            verbs.requeue("x"),
-            verbs.supersede("x", harness.new_job()),
+            change_job(verbs, JobAction.RETRY, "x"),
+            change_job(verbs, JobAction.DISCARD, "x", instead=harness.new_job()),
             verbs.signal("x", "go", "t1", b"1"),
             verbs.resume("q"),
             verbs.reconcile(beat),
             verbs.bury("w", Death(DeathKind.STOPPED)),
         ]
         silent: list[Verb[Any]] = [
-            verbs.cancel("x"),
+            cancel_job(verbs, "x"),
             verbs.pause("q"),
-            verbs.discard("x"),
+            change_job(verbs, JobAction.DISCARD, "x"),
             verbs.save("w", []),
             verbs.memos("x"),
             verbs.get("x"),
@@ -99,9 +100,9 @@ class Driving:
         telling: list[Verb[Any]] = [
             verbs.finish("w", [Ending(REF, Move.COMPLETE)]),
             verbs.progress("w", []),
-            verbs.cancel("x"),
-            verbs.discard("x"),
-            verbs.supersede("x", harness.new_job()),
+            cancel_job(verbs, "x"),
+            change_job(verbs, JobAction.DISCARD, "x"),
+            change_job(verbs, JobAction.DISCARD, "x", instead=harness.new_job()),
             verbs.reconcile(beat),
             verbs.bury("w", Death(DeathKind.STOPPED)),
         ]
@@ -126,7 +127,7 @@ class Driving:
             worker, waiter = bell.listen(Tone.WORK), bell.listen(Tone.RESULT)
             try:
                 await harness.backend.arun(harness.verbs.enqueue([job]))
-                await harness.backend.arun(harness.verbs.cancel(job.id))
+                await harness.backend.arun(cancel_job(harness.verbs, job.id))
                 return [await worker.wait(LONG), await waiter.wait(LONG)]
             finally:
                 worker.close()

@@ -6,8 +6,9 @@ import pytest
 
 from conformance.harness import Harness
 from standfast.model.crash import DeathKind
-from standfast.model.job import ClaimRef, Ending, Failure, Progress, Verdict
+from standfast.model.job import ClaimRef, Ending, Failure, JobAction, Progress, Verdict
 from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import WorkerBeat
 
 Stale = tuple[str, ClaimRef]
@@ -36,7 +37,7 @@ def _dead_by_burial(harness: Harness) -> Stale:
 
 def _cancelled_by_burial(harness: Harness) -> Stale:
     placed = harness.place(State.RUNNING)
-    harness.run(harness.verbs.cancel(placed.job_id))
+    harness.run(cancel_job(harness.verbs, placed.job_id))
     harness.bury(placed.worker, DeathKind.STOPPED)
     assert harness.job(placed.job_id).state is State.CANCELLED
     return placed.worker, placed.ref
@@ -184,6 +185,6 @@ class Fencing:
             ref = harness.claim_one(worker)
             fences.append(ref.fence)
             harness.finish(worker, ref, move)
-        harness.run(harness.verbs.requeue(job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, job_id))
         fences.append(harness.claim_one(worker).fence)
         assert fences == [1, 2, 3, 4, 5]

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from conformance.harness import Harness
-from standfast.model.job import Failure
+from standfast.model.job import Failure, JobAction
 from standfast.model.states import FINAL, Move, State
+from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 DAY = timedelta(days=1)
@@ -90,7 +91,7 @@ class Forgetting:
         harness.place(State.COMPLETED, key="order-1")
         harness.clock.advance(DAY.total_seconds())
         assert _retire(harness) == 1
-        harness.run(harness.verbs.requeue(dead.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id))
         assert harness.taken_by(key="order-1") == dead.job_id
 
     def test_a_result_kept_for_a_time_goes_with_its_job(self, harness: Harness) -> None:

@@ -9,9 +9,10 @@ import pytest
 from conformance.harness import LEASE, Harness, new_save
 from standfast.errors import JobStateError
 from standfast.model.crash import Death, DeathKind
-from standfast.model.job import Cancellation, Ending, Failure, OnConflict, Progress, Verdict
+from standfast.model.job import Cancellation, Ending, Failure, JobAction, OnConflict, Progress, Verdict
 from standfast.model.memos import FOR_EVER, signal_reason
 from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import WorkerBeat, WorkerInfo
 from standfast.stores.verb import Verb
 
@@ -67,18 +68,18 @@ def _signal_suspended(harness: Harness) -> Repeatable:
 
 def _cancel_waiting(harness: Harness) -> Repeatable:
     placed = harness.place(State.READY)
-    return lambda: harness.verbs.cancel(placed.job_id), Cancellation.TOO_LATE
+    return lambda: cancel_job(harness.verbs, placed.job_id), Cancellation.TOO_LATE
 
 
 def _cancel_claimed(harness: Harness) -> Repeatable:
     placed = harness.place(State.HELD)
-    return lambda: harness.verbs.cancel(placed.job_id), Cancellation.REQUESTED
+    return lambda: cancel_job(harness.verbs, placed.job_id), Cancellation.REQUESTED
 
 
 def _cancel_replacement(harness: Harness) -> Repeatable:
     harness.place(State.RUNNING, key="k")
     replacement = harness.enqueue(key="k", on_conflict=OnConflict.REPLACE)
-    return lambda: harness.verbs.cancel(replacement), Cancellation.TOO_LATE
+    return lambda: cancel_job(harness.verbs, replacement), Cancellation.TOO_LATE
 
 
 def _sweep(harness: Harness) -> Repeatable:
@@ -181,7 +182,7 @@ class Idempotence:
             before = harness.snapshot()
             assert harness.run(harness.verbs.enqueue([job])) == {job.id: job.id}
             assert harness.snapshot() == before
-            harness.run(harness.verbs.cancel(job.id))
+            harness.run(cancel_job(harness.verbs, job.id))
 
     @pytest.mark.parametrize("asked_to_cancel", [False, True])
     @pytest.mark.parametrize("move", sorted(ENDINGS))
@@ -189,7 +190,7 @@ class Idempotence:
         """An ending whose reply was lost is accepted again, later too, and neither charges nor delays anew."""
         placed = harness.place(State.RUNNING)
         if asked_to_cancel:
-            harness.run(harness.verbs.cancel(placed.job_id))
+            harness.run(cancel_job(harness.verbs, placed.job_id))
         failure = Failure("ValueError", "no", "Traceback ...")
         ending = Ending(placed.ref, move, delay=timedelta(minutes=5), reason="so", result=b"1", failure=failure)
         assert harness.run(harness.verbs.finish(placed.worker, [ending])) == (Verdict.ACCEPTED,)
@@ -248,7 +249,7 @@ class Idempotence:
     def test_a_repeated_beat_answers_the_same(self, harness: Harness) -> None:
         """A beat sent twice at the same moment brings the same answer and changes nothing more."""
         placed = harness.place(State.HELD)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         beat = WorkerBeat(placed.worker, 10**6)
         answer = harness.run(harness.verbs.beat([beat]))
         before = harness.snapshot()
@@ -265,10 +266,10 @@ class Idempotence:
 
     def test_requeue_and_discard_happen_once(self, harness: Harness) -> None:
         """What is no longer dead is not requeued or discarded again: the second call is refused."""
-        for queue, make in (("a", harness.verbs.requeue), ("b", harness.verbs.discard)):
+        for queue, action in (("a", JobAction.RETRY), ("b", JobAction.DISCARD)):
             placed = harness.place(State.DEAD, queue=queue)
-            harness.run(make(placed.job_id))
+            harness.run(change_job(harness.verbs, action, placed.job_id))
             before = harness.snapshot()
             with pytest.raises(JobStateError):
-                harness.run(make(placed.job_id))
+                harness.run(change_job(harness.verbs, action, placed.job_id))
             assert harness.snapshot() == before

@@ -7,8 +7,9 @@ import pytest
 
 from conformance.harness import TASK, Harness
 from standfast.errors import KeyTakenError
-from standfast.model.job import NewJob, OnConflict
+from standfast.model.job import JobAction, NewJob, OnConflict
 from standfast.model.states import CLAIMED, WAITING, Move, State
+from standfast.stores.contract import cancel_job, change_job
 
 HOUR = timedelta(hours=1)
 
@@ -56,7 +57,7 @@ class Keys:
     def test_a_cancelled_wish_frees_it(self, harness: Harness) -> None:
         """A job that its caller cancelled gives its key free at once."""
         placed = harness.place(State.SCHEDULED, key="k", keep_key=HOUR)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         assert harness.taken_by(key="k") is None
 
     def test_completion_frees_it(self, harness: Harness) -> None:
@@ -85,7 +86,7 @@ class Keys:
         """What becomes of an earlier job with the key does not touch the one that has it now."""
         first = harness.place(State.DEAD, key="k")
         second = harness.enqueue(key="k")
-        harness.run(harness.verbs.discard(first.job_id))
+        harness.run(change_job(harness.verbs, JobAction.DISCARD, first.job_id))
         assert harness.taken_by(key="k") == second
 
     def test_a_key_can_be_used_again_and_again(self, harness: Harness) -> None:
@@ -181,7 +182,7 @@ class RevivingKeys:
     def test_a_requeued_job_has_its_key_again(self, harness: Harness) -> None:
         """Nobody took the key meanwhile, or who took it has ended."""
         dead = harness.place(State.DEAD, key="k")
-        harness.run(harness.verbs.requeue(dead.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id))
         assert harness.taken_by(key="k") == dead.job_id
 
     @pytest.mark.parametrize("state", [State.COMPLETED, State.DEAD, State.CANCELLED])
@@ -189,7 +190,7 @@ class RevivingKeys:
         """Who took the key meanwhile and has ended does not keep it from the requeued job."""
         dead = harness.place(State.DEAD, key="k")
         harness.place(state, key="k")
-        harness.run(harness.verbs.requeue(dead.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id))
         assert harness.job(dead.job_id).state is State.READY
         assert harness.taken_by(key="k") == dead.job_id
 
@@ -200,7 +201,7 @@ class RevivingKeys:
         other = harness.place(state, key="k")
         before = harness.snapshot()
         with pytest.raises(KeyTakenError) as refusal:
-            harness.run(harness.verbs.requeue(dead.job_id))
+            harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id))
         for word in (TASK, "k", other.job_id, state):
             assert word in str(refusal.value)
         assert harness.snapshot() == before
@@ -210,14 +211,14 @@ class RevivingKeys:
         dead = harness.place(State.DEAD, key="k")
         harness.place(State.COMPLETED, key="k", keep_key=HOUR)
         with pytest.raises(KeyTakenError):
-            harness.run(harness.verbs.requeue(dead.job_id))
+            harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id))
         harness.clock.advance(3600)
-        harness.run(harness.verbs.requeue(dead.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id))
         assert harness.job(dead.job_id).state is State.READY
 
     def test_a_scheduled_job_is_made_due_with_its_key(self, harness: Harness) -> None:
         """A scheduled job has its key already."""
         placed = harness.place(State.SCHEDULED, key="k")
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         assert harness.job(placed.job_id).state is State.READY
         assert harness.taken_by(key="k") == placed.job_id

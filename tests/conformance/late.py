@@ -6,8 +6,9 @@ import pytest
 
 from conformance.harness import Harness
 from standfast.model.clock import LATEST
-from standfast.model.job import OnLate
+from standfast.model.job import JobAction, OnLate
 from standfast.model.states import Move, Reason, State
+from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 
@@ -53,7 +54,7 @@ class LateStarts:
     def test_a_job_at_the_end_of_the_calendar_disturbs_no_look(self, harness: Harness, when: datetime) -> None:
         """One that was moved there is shown, and others are claimed beside it."""
         job_id, worker = harness.enqueue(delay=_in(60)), harness.register()
-        harness.run(harness.verbs.reschedule(job_id, when))
+        harness.run(change_job(harness.verbs, JobAction.RESCHEDULE, job_id, when))
         assert abs(harness.job(job_id).run_at - when) < _in(86_401)
         assert harness.run(harness.verbs.situation(job_id)) is not None
         assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == [job_id]
@@ -107,6 +108,6 @@ class LateStarts:
         (claim,) = harness.claim(placed.worker)
         assert (claim.attempt, claim.start_by) == (0, None)
         harness.finish(placed.worker, claim.ref, Move.DIE)
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         (claim,) = harness.claim(placed.worker)
         assert (claim.attempt, claim.start_by) == (0, None)

@@ -8,6 +8,7 @@ from conformance.harness import LEASE, Harness
 from standfast.errors import WorkerBuriedError
 from standfast.model.crash import Death, DeathKind
 from standfast.model.states import State
+from standfast.stores.contract import cancel_job
 from standfast.stores.values import LeaseClock, WorkerBeat
 
 VANISHED = Death(DeathKind.VANISHED)
@@ -200,7 +201,7 @@ class Beating:
         running = harness.place(State.RUNNING, queue="b")
         untouched = harness.place(State.RUNNING, queue="c")
         for placed in (held, running):
-            harness.run(harness.verbs.cancel(placed.job_id))
+            harness.run(cancel_job(harness.verbs, placed.job_id))
         everyone = (held, running, untouched)
         answer = harness.run(harness.verbs.beat([WorkerBeat(placed.worker) for placed in everyone]))
         assert answer.revoked == {held.worker: (held.ref,), running.worker: (running.ref,)}
@@ -209,7 +210,7 @@ class Beating:
     def test_a_beat_changes_no_job(self, harness: Harness) -> None:
         """A beat only looks at jobs."""
         placed = harness.place(State.HELD)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         before = harness.snapshot()
         harness.beat(placed.worker, closed_call=10**6)
         assert harness.snapshot() == before

@@ -7,9 +7,10 @@ import pytest
 
 from conformance.harness import Harness, Placed, new_save
 from standfast.model.crash import DeathKind
-from standfast.model.job import ClaimRef, Verdict
+from standfast.model.job import ClaimRef, JobAction, Verdict
 from standfast.model.memos import Memo
 from standfast.model.states import Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import WorkerBeat
 
 DAY = timedelta(days=1)
@@ -158,16 +159,16 @@ def _dead(harness: Harness, placed: Placed) -> None:
 
 def _requeued(harness: Harness, placed: Placed) -> None:
     _dead(harness, placed)
-    harness.run(harness.verbs.requeue(placed.job_id))
+    harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
 
 
 def _discarded(harness: Harness, placed: Placed) -> None:
     _dead(harness, placed)
-    harness.run(harness.verbs.discard(placed.job_id))
+    harness.run(change_job(harness.verbs, JobAction.DISCARD, placed.job_id))
 
 
 def _cancelled(harness: Harness, placed: Placed) -> None:
-    harness.run(harness.verbs.cancel(placed.job_id))
+    harness.run(cancel_job(harness.verbs, placed.job_id))
     _retried(harness, placed)
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from conformance.harness import KNOWN, Harness, Placed
 from standfast.errors import JobStateError
-from standfast.model.job import Cancellation, ClaimRef, Verdict
+from standfast.model.job import Cancellation, ClaimRef, JobAction, Verdict
 from standfast.model.states import ENDINGS, FINAL, MOVES, WAITING, Move, State
+from standfast.stores.contract import cancel_job, change_job
 
 LATER = timedelta(minutes=1)
 
@@ -23,7 +24,11 @@ def _claim(harness: Harness, worker: str) -> bool:
 
 
 def _administer(harness: Harness, move: Move, job_id: str) -> bool:
-    verb = harness.verbs.requeue(job_id) if move is Move.REQUEUE else harness.verbs.discard(job_id)
+    verb = (
+        change_job(harness.verbs, JobAction.RETRY, job_id)
+        if move is Move.REQUEUE
+        else change_job(harness.verbs, JobAction.DISCARD, job_id)
+    )
     try:
         harness.run(verb)
     except JobStateError:
@@ -40,7 +45,7 @@ def _is_made(harness: Harness, move: Move, placed: Placed, actor: str, ref: Clai
     if move in {Move.REQUEUE, Move.DISCARD}:
         return _administer(harness, move, placed.job_id)
     if move is Move.CANCEL and harness.job(placed.job_id).state in WAITING | FINAL:
-        return harness.run(harness.verbs.cancel(placed.job_id)) is Cancellation.CANCELLED
+        return harness.run(cancel_job(harness.verbs, placed.job_id)) is Cancellation.CANCELLED
     delay = LATER if move in {Move.RETRY, Move.SNOOZE} else timedelta()
     return harness.finish(actor, ref, move, delay=delay, reason="said so") is Verdict.ACCEPTED
 

@@ -9,8 +9,9 @@ import pytest
 from conformance.harness import KNOWN, Harness
 from standfast.errors import JobNotFoundError, KeyTakenError
 from standfast.model.crash import DeathKind
-from standfast.model.job import ClaimRef, OnConflict
+from standfast.model.job import ClaimRef, JobAction, OnConflict
 from standfast.model.states import CLAIMED, ENDINGS, FINAL, Move, Reason, State
+from standfast.stores.contract import cancel_job, change_job
 
 
 class OneAtATime:
@@ -66,12 +67,12 @@ class _Walk:
                 self._harness.finish(self._worker, ref, move, reason=Reason.NO_WORKER)
 
     def _cancel(self) -> None:
-        self._harness.run(self._harness.verbs.cancel(self._random.choice(self._ids or ["none"])))
+        self._harness.run(cancel_job(self._harness.verbs, self._random.choice(self._ids or ["none"])))
 
     def _requeue(self) -> None:
         for job in self._harness.snapshot().jobs:
             if job.state is State.DEAD:
-                self._harness.run(self._harness.verbs.requeue(job.id))
+                self._harness.run(change_job(self._harness.verbs, JobAction.RETRY, job.id))
 
     def _bury(self) -> None:
         self._harness.bury(self._worker, self._random.choice(list(DeathKind)))

@@ -3,6 +3,7 @@
 from conformance.harness import Harness
 from standfast.model.job import Verdict
 from standfast.model.states import STARTED_ITS_LAST, Move, Reason, State
+from standfast.stores.contract import cancel_job
 from standfast.stores.values import WorkerBeat
 
 
@@ -97,7 +98,7 @@ class Reconciling:
     def test_a_cancelled_claim_is_not_given_back(self, harness: Harness) -> None:
         """A cancellation asked for takes effect when the claim is released."""
         placed = harness.place(State.HELD)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         assert harness.run(harness.verbs.reconcile(WorkerBeat(placed.worker, 10**6))) == (placed.ref,)
         job = harness.job(placed.job_id)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)

@@ -8,8 +8,9 @@ import pytest
 
 from conformance.harness import KNOWN, Harness, Placed
 from standfast.model.crash import DeathKind
-from standfast.model.job import Cancellation, Ending, Job, NewJob, OnConflict, Verdict
+from standfast.model.job import Cancellation, Ending, Job, JobAction, NewJob, OnConflict, Verdict
 from standfast.model.states import CLAIMED, ENDINGS, FINAL, MOVES, RETURNS, WAITING, Move, Reason, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import WorkerBeat
 
 REPLACE = OnConflict.REPLACE
@@ -156,7 +157,7 @@ class ReplacingTheClaimed:
         """A wish to cancel is told as such, whoever else waits for the job."""
         old = harness.place(State.RUNNING, key="k")
         _replace(harness)
-        assert harness.run(harness.verbs.cancel(old.job_id)) is Cancellation.REQUESTED
+        assert harness.run(cancel_job(harness.verbs, old.job_id)) is Cancellation.REQUESTED
         assert harness.beat(old.worker).revoked == {old.worker: (old.ref,)}
 
     @pytest.mark.parametrize("move", sorted(RETURNS))
@@ -210,14 +211,14 @@ class ReplacingTheClaimed:
         for cancelled_first in (True, False):
             old = harness.place(State.RUNNING, key="k")
             if cancelled_first:
-                harness.run(harness.verbs.cancel(old.job_id))
+                harness.run(cancel_job(harness.verbs, old.job_id))
             new = _replace(harness)
-            harness.run(harness.verbs.cancel(old.job_id))
+            harness.run(cancel_job(harness.verbs, old.job_id))
             end(harness, old)
             job = harness.job(old.job_id)
             assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)
             assert _is_free(harness.job(new))
-            assert harness.run(harness.verbs.cancel(new)) is Cancellation.CANCELLED
+            assert harness.run(cancel_job(harness.verbs, new)) is Cancellation.CANCELLED
 
     @pytest.mark.parametrize("move", sorted(ENDINGS))
     def test_the_end_of_the_old_job_wakes(self, harness: Harness, move: Move) -> None:
@@ -302,7 +303,7 @@ class ReplacingTheClaimed:
         harness.finish(old.worker, old.ref, Move.DIE)
         harness.finish(old.worker, harness.claim_one(old.worker), Move.COMPLETE)
         assert harness.job(new).state is State.COMPLETED
-        harness.run(harness.verbs.requeue(old.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, old.job_id))
         ref = harness.claim_one(old.worker)
         assert harness.beat(old.worker).replaced == {}
         harness.finish(old.worker, ref, Move.RETRY)
@@ -317,7 +318,7 @@ class GivingBack:
         """The replacement ends as cancelled(requested); the old job has its key again and is replaced no more."""
         old = harness.place(state, key="k")
         new = _replace(harness)
-        assert harness.run(harness.verbs.cancel(new)) is Cancellation.CANCELLED
+        assert harness.run(cancel_job(harness.verbs, new)) is Cancellation.CANCELLED
         job = harness.job(new)
         assert (job.state, job.reason, job.after) == (State.CANCELLED, Reason.REQUESTED, None)
         assert job.finished_at == harness.clock.now()
@@ -330,7 +331,7 @@ class GivingBack:
     def test_the_key_that_came_back_is_kept(self, harness: Harness) -> None:
         """The old job keeps its key after its completion as it had asked."""
         old = harness.place(State.RUNNING, key="k", keep_key=timedelta(hours=1))
-        harness.run(harness.verbs.cancel(_replace(harness)))
+        harness.run(cancel_job(harness.verbs, _replace(harness)))
         harness.finish(old.worker, old.ref, Move.COMPLETE)
         assert harness.taken_by(key="k") == old.job_id
 
@@ -338,14 +339,14 @@ class GivingBack:
         """What was replaced in between is gone; the key goes to the claimed job."""
         old = harness.place(State.RUNNING, key="k")
         _replace(harness)
-        harness.run(harness.verbs.cancel(_replace(harness)))
+        harness.run(cancel_job(harness.verbs, _replace(harness)))
         assert harness.beat(old.worker).replaced == {}
         assert harness.taken_by(key="k") == old.job_id
 
     def test_the_old_job_can_be_replaced_again(self, harness: Harness) -> None:
         """Having the key again, the old job is replaced as before."""
         old = harness.place(State.RUNNING, key="k")
-        harness.run(harness.verbs.cancel(_replace(harness)))
+        harness.run(cancel_job(harness.verbs, _replace(harness)))
         new = _replace(harness)
         assert harness.job(new).after == old.job_id
         assert harness.beat(old.worker).replaced == {old.worker: (old.ref,)}
@@ -355,5 +356,5 @@ class GivingBack:
         old = harness.place(State.RUNNING, key="k", keep_key=timedelta(hours=1))
         new = _replace(harness)
         harness.finish(old.worker, old.ref, Move.COMPLETE)
-        assert harness.run(harness.verbs.cancel(new)) is Cancellation.CANCELLED
+        assert harness.run(cancel_job(harness.verbs, new)) is Cancellation.CANCELLED
         assert harness.taken_by(key="k") is None

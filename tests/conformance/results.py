@@ -7,6 +7,7 @@ import pytest
 from conformance.harness import Harness, Placed
 from standfast.model.job import Job
 from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.contract import cancel_job
 from standfast.stores.values import JobFilter
 
 MINUTE = timedelta(minutes=1)
@@ -112,7 +113,7 @@ class KeepingLogs:
     def test_a_cancelled_return_brings_its_log(self, harness: Harness) -> None:
         """An ending that was turned into a cancellation logged all the same."""
         placed = harness.place(State.RUNNING)
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         _log(harness, placed, Move.RETRY, "was here")
         assert harness.last_attempt(placed.job_id).log == "was here"
 

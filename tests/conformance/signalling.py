@@ -10,6 +10,7 @@ from conformance.suspending import ALIKE, HOUR
 from standfast.errors import JobNotFoundError, JobStateError
 from standfast.model.memos import MEMOS_LIMIT, SLEEPING, signal_memo, signal_reason
 from standfast.model.states import FINAL, Move, State
+from standfast.stores.contract import cancel_job
 
 EVERY_BYTE = bytes(range(256))
 ROUNDS = 25
@@ -180,7 +181,7 @@ class Signalling:
                 for done in [threads.submit(suspend, placed), threads.submit(send, placed)]:
                     done.result()
                 assert harness.job(placed.job_id).state is State.READY
-                harness.run(harness.verbs.cancel(placed.job_id))
+                harness.run(cancel_job(harness.verbs, placed.job_id))
 
     def test_signals_sent_at_once(self, harness: Harness) -> None:
         """Each token counts once, from however many threads it is sent."""

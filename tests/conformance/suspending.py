@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from conformance.harness import Harness
-from standfast.model.job import Cancellation, Ending, OnConflict, Verdict
+from standfast.model.job import Cancellation, Ending, JobAction, OnConflict, Verdict
 from standfast.model.memos import FOR_EVER, SLEEPING, signal_memo, signal_reason
 from standfast.model.states import Move, Reason, State
+from standfast.stores.contract import cancel_job, change_job
 
 HOUR = timedelta(hours=1)
 
@@ -152,7 +153,7 @@ class Suspending:
     def test_a_suspended_job_is_cancelled_at_once(self, harness: Harness, name: str | None) -> None:
         """It waits as any other does, in nobody's hands."""
         placed = harness.suspend(name, FOR_EVER)
-        assert harness.run(harness.verbs.cancel(placed.job_id)) is Cancellation.CANCELLED
+        assert harness.run(cancel_job(harness.verbs, placed.job_id)) is Cancellation.CANCELLED
         job = harness.job(placed.job_id)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)
 
@@ -160,7 +161,7 @@ class Suspending:
         """A job that was asked to cancel is not suspended, whether or not its signal is there."""
         placed = harness.place(State.RUNNING)
         harness.signal(placed.job_id, "go")
-        harness.run(harness.verbs.cancel(placed.job_id))
+        harness.run(cancel_job(harness.verbs, placed.job_id))
         harness.suspend("go", HOUR, placed)
         job = harness.job(placed.job_id)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)
@@ -177,7 +178,7 @@ class Suspending:
     def test_a_suspended_job_is_requeued(self, harness: Harness, name: str | None) -> None:
         """A person may end the wait: it is due now, and has no reason any more."""
         placed = harness.suspend(name, FOR_EVER)
-        harness.run(harness.verbs.requeue(placed.job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, placed.job_id))
         job = harness.job(placed.job_id)
         assert (job.state, job.reason, job.run_at) == (State.READY, None, harness.clock.now())
         assert harness.claim_one(placed.worker).job_id == placed.job_id

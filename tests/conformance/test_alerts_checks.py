@@ -13,6 +13,7 @@ from standfast.model.concurrency import run_without_loop
 from standfast.model.crash import Death, DeathKind
 from standfast.model.ids import first_id_at
 from standfast.model.incidents import Incident, Trouble
+from standfast.model.job import JobAction
 from standfast.model.records import Decision
 from standfast.model.states import Move, State
 from standfast.observe.alerts import checks, observations
@@ -22,6 +23,7 @@ from standfast.observe.catalogue import Catalogue, publish
 from standfast.observe.incidents import write_incident
 from standfast.schedules.rules import Every
 from standfast.schedules.schedule import Plan, Template, encode_plan
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.doctor import Finding
 from standfast.stores.values import Vitals, WorkerBeat
 from standfast.stores.verb import run_procedure
@@ -56,7 +58,7 @@ def test_a_job_whose_task_no_worker_knows_is_told_after_five_minutes(harness: Ha
     )
     [alert] = [each for each in stage.board().firing if each.rule == "task_unknown"]
     assert (alert.subject, [example.id for example in alert.examples]) == ("send_emial", [placed.job_id])
-    harness.run(harness.verbs.cancel(placed.job_id))
+    harness.run(cancel_job(harness.verbs, placed.job_id))
     stage.round()
     assert "task_unknown" not in stage.firing()
 
@@ -101,7 +103,7 @@ def test_many_dead_jobs_are_told_before_they_matter(harness: Harness, monkeypatc
     )
     [alert] = [each for each in stage.board().firing if each.rule == "dead_backlog"]
     assert (alert.subject, alert.count, alert.value) == ("number", 3, 3.0)
-    harness.run(harness.verbs.discard(dead[0]))
+    harness.run(change_job(harness.verbs, JobAction.DISCARD, dead[0]))
     stage.round()
     assert "dead_backlog" not in stage.firing()
 
@@ -141,7 +143,7 @@ def test_dead_jobs_that_will_soon_be_removed_for_their_age_are_told(harness: Har
     )
     [alert] = [each for each in stage.board().firing if each.rule == "dead_backlog"]
     assert (alert.subject, alert.count, [each.id for each in alert.examples]) == ("age", 1, [old])
-    harness.run(harness.verbs.requeue(old))
+    harness.run(change_job(harness.verbs, JobAction.RETRY, old))
     stage.round()
     assert "dead_backlog" not in stage.firing()
 

@@ -21,9 +21,10 @@ from standfast import Standfast
 from standfast.errors import PayloadError
 from standfast.model.codec import decode_result
 from standfast.model.crash import DeathKind
-from standfast.model.job import UNREADABLE, Ending, Failure, Verdict
+from standfast.model.job import UNREADABLE, Ending, Failure, JobAction, Verdict
 from standfast.model.records import Kind
 from standfast.model.states import Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import JobFilter, WorkerBeat
 from standfast.testing.faults import Faults
 from standfast.testing.worker import InProcessWorker, KitEnvironment, Run
@@ -247,13 +248,13 @@ def test_a_damaged_row_is_found_anew_after_every_return(scene: Scene) -> None:
     worker = harness.register()
     for claim in claim_all(harness, worker):
         harness.finish(worker, claim.ref, Move.DIE, failure=Failure("PayloadError", UNREADABLE))
-    harness.run(harness.verbs.requeue(scene.damaged))
+    harness.run(change_job(harness.verbs, JobAction.RETRY, scene.damaged))
     look_at_everything(harness, scene.damaged)
     [claim] = claim_all(harness, worker)
     assert harness.run(harness.verbs.reconcile(harness_beat(worker))) == (claim.ref,)
     [claim] = claim_all(harness, worker)
     harness.finish(worker, claim.ref, Move.DIE, failure=Failure("PayloadError", UNREADABLE))
-    harness.run(harness.verbs.discard(scene.damaged))
+    harness.run(change_job(harness.verbs, JobAction.DISCARD, scene.damaged))
     harness.clock.advance(86_400)
     assert harness.run(harness.verbs.forget_jobs(timedelta(hours=1), 10)) >= 1
     assert harness.run(harness.verbs.get(scene.damaged)) is None
@@ -266,7 +267,7 @@ def harness_beat(worker: str) -> Any:
 def test_a_cancelled_one_is_over(scene: Scene) -> None:
     """A person may also cancel what cannot be read."""
     harness = scene.harness
-    harness.run(harness.verbs.cancel(scene.damaged))
+    harness.run(cancel_job(harness.verbs, scene.damaged))
     assert harness.job(scene.damaged).state is State.CANCELLED
     worker = harness.register()
     assert {claim.job_id for claim in claim_all(harness, worker)} == scene.sound

@@ -17,6 +17,7 @@ from simulator.world import BEAT, LEASE, Weather, World
 from standfast.errors import JobNotFoundError, StandfastError
 from standfast.model.states import FINAL, State
 from standfast.settings import Settings
+from standfast.stores.contract import cancel_job
 from standfast.stores.verb import Verb
 
 STORM = 60.0
@@ -101,7 +102,7 @@ class Story:
         if self.wishes:
             job_id = self._random.choice(list(self.wishes))
             self._world.cancelled.add(job_id)
-            await self._insist(lambda: self._world.store.cancel(job_id))
+            await self._insist(lambda: cancel_job(self._world.store, job_id))
 
     async def _pause_queue(self) -> None:
         """Pause a queue, just after there came a job which has to be marked before it may start."""

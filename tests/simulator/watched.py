@@ -4,7 +4,7 @@ The watcher never asks the store whether a write was right. It compares every jo
 its own record of fences, finishes, beats and burials, and says which promise was broken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ from simulator.watched_memos import WatchedMemos
 from simulator.watching import Seen, Snapshot
 from standfast.model.clock import Clock
 from standfast.model.crash import Death, DeathKind
-from standfast.model.job import Cancellation, Claim, ClaimRef, Ending, Verdict
+from standfast.model.job import Cancellation, Claim, ClaimRef, Ending, JobAction, NewJob, Verdict
 from standfast.model.states import CLAIMED, FINAL, Move, State
-from standfast.stores.values import BeatAnswer, ClaimAnswer, ClaimRequest, WorkerBeat, WorkerInfo
+from standfast.stores.values import BeatAnswer, ClaimAnswer, ClaimRequest, JobOutcome, WorkerBeat, WorkerInfo
 from standfast.stores.verb import Verb
 
 if TYPE_CHECKING:
@@ -110,15 +110,22 @@ class WatchedStore(WatchedMemos):
 
         return self._watch(super().start(worker, started), check)
 
-    def cancel(self, job_id: str) -> Verb[Cancellation]:
+    def change_jobs(
+        self,
+        action: JobAction,
+        job_ids: Sequence[str],
+        run_at: datetime | None = None,
+        instead: NewJob | None = None,
+    ) -> Verb[Mapping[str, JobOutcome]]:
         """Remember since when a claimed job is wanted back."""
 
-        def check(_: Snapshot, answer: Cancellation) -> None:
-            self._world.say(f"cancel {job_id}: {answer}")
-            if answer is Cancellation.REQUESTED:
-                self.cancel_asked_at.setdefault(job_id, self._clock.boot())
+        def check(_: Snapshot, outcomes: Mapping[str, JobOutcome]) -> None:
+            for job_id, outcome in outcomes.items():
+                self._world.say(f"{action} {job_id}: {outcome}")
+                if action is JobAction.CANCEL and outcome.cancellation is Cancellation.REQUESTED:
+                    self.cancel_asked_at.setdefault(job_id, self._clock.boot())
 
-        return self._watch(super().cancel(job_id), check)
+        return self._watch(super().change_jobs(action, job_ids, run_at, instead), check)
 
     def pause(self, queue: str) -> Verb[None]:
         """Remember since when."""

@@ -31,8 +31,9 @@ from standfast import (
 from standfast.errors import ResultExpiredError, StoreError, StoreUnavailableError
 from standfast.model.codec import encode_result
 from standfast.model.crash import Death, DeathKind
-from standfast.model.job import ClaimRef, Ending, Failure, Progress
+from standfast.model.job import ClaimRef, Ending, Failure, JobAction, Progress
 from standfast.model.states import Move
+from standfast.stores.contract import change_job
 from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.testing.clock import FakeClock
 
@@ -321,7 +322,7 @@ def test_a_job_that_is_requeued_meanwhile_is_waited_for_again(app, pay):
 
         def call(self, verb):
             if verb.name == "get" and not revived.is_set():
-                app.call(app.verbs.requeue(handle.id))
+                app.call(change_job(app.verbs, JobAction.RETRY, handle.id))
                 revived.set()
             return app.call(verb)
 

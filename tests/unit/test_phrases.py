@@ -11,6 +11,7 @@ from standfast.dashboard import texts
 from standfast.dashboard.texts import LANGUAGES, texts_in
 from standfast.dashboard.web.formatting import Formatter
 from standfast.errors import JobStateError
+from standfast.model.job import JobAction
 from standfast.model.phrases import (
     PHRASE_TEXTS,
     Dated,
@@ -23,7 +24,9 @@ from standfast.model.phrases import (
     stored_phrase,
     texts_below,
 )
-from standfast.stores.refusals import not_discarded
+from standfast.model.states import State
+from standfast.stores.refusals import not_changed
+from standfast.stores.values import JobOutcome
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 OWN = Path(texts.__file__).parent
@@ -67,8 +70,9 @@ def test_on_pages_what_others_wrote_is_escaped_and_times_are_elements():
 
 
 def test_an_error_says_its_phrase():
-    assert phrase_in(not_discarded("7", "ready")).code == "refusal.not_discarded"
-    assert str(not_discarded("7", "ready")).startswith("job 7 is ready: only a dead job can be discarded")
+    refused = not_changed(JobAction.DISCARD, "7", JobOutcome(changed=False, state=State.READY))
+    assert phrase_in(refused).code == "refusal.not_discarded"
+    assert str(refused).startswith("job 7 is ready: only a dead job can be discarded")
     assert phrase_in(JobStateError("so")) == Phrase("list.one", it="so")
     assert str(phrase_in(JobStateError("so", 1))) == "('so', 1)"
 

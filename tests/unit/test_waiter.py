@@ -20,6 +20,7 @@ from standfast.errors import JobNotFoundError, SchemaError, StandfastError, Stor
 from standfast.model.job import Glance, NewJob
 from standfast.model.states import FINAL, State
 from standfast.stores import waiter as rounds
+from standfast.stores.contract import cancel_job
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.sqlite.store import SqliteBackend
 from standfast.stores.verb import Tone, Verb
@@ -99,7 +100,7 @@ def thread_of(waiter: Waiter) -> threading.Thread | None:
 def test_the_bell_ends_a_watch(backend: Watched, waiter: Waiter) -> None:
     watch, other = waiter.watch("a", is_final), waiter.watch("b", is_final)
     assert not watch.ended(0.05)
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert watch.ended(LONG)
     assert watch.outcome().state is State.CANCELLED
     assert not other.ended(0)
@@ -110,7 +111,7 @@ def test_what_no_bell_tells_is_seen_all_the_same(backend: Watched, waiter: Waite
     monkeypatch.setattr(type(backend.bell), "ring", lambda *_: None)
     watch = waiter.watch("a", is_final)
     backend.wait_for_looks(AT_FIRST)
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert watch.ended(LONG)
 
 
@@ -120,7 +121,7 @@ def test_what_ended_before_anyone_listened_is_not_missed(backend: Watched, waite
     listen = type(backend.bell).listen
 
     def end_first(bell, tone: Tone):
-        backend.run(backend.verbs.cancel("a"))
+        backend.run(cancel_job(backend.verbs, "a"))
         return listen(bell, tone)
 
     monkeypatch.setattr(type(backend.bell), "listen", end_first)
@@ -140,7 +141,7 @@ def test_a_bell_that_cannot_be_opened_is_tried_again(backend: Watched, waiter: W
     watch = waiter.watch("a", is_final)
     while tries != [Tone.RESULT] * 2:
         backend.wait_for_looks_more(1)
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert watch.ended(LONG)
 
 
@@ -158,7 +159,7 @@ def test_a_store_that_is_away_is_waited_for(backend: Watched, waiter: Waiter) ->
     backend.wait_for_looks(3)
     assert not watch.ended(0)
     backend.trouble = None
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert watch.ended(LONG)
     assert watch.outcome().state is State.CANCELLED
 
@@ -178,7 +179,7 @@ def test_what_waiting_does_not_mend_is_told_to_all(
     assert all(str(trouble) in str(error) for error in errors)
     assert errors[0] is not errors[1]
     backend.trouble = None
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert waiter.watch("a", is_final).ended(LONG)
 
 
@@ -200,7 +201,7 @@ def test_the_thread_leaves_when_nobody_waits_and_another_comes(
     waiter.forget(watch)
     first.join(LONG)
     assert not first.is_alive()
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert waiter.watch("a", is_final).ended(LONG)
     assert thread_of(waiter) is not first
 
@@ -211,7 +212,7 @@ def test_the_thread_stays_for_the_next(backend: Watched, waiter: Waiter) -> None
     for name in ("a", "b", "c"):
         watch = waiter.watch(name, is_final)
         threads.add(thread_of(waiter))
-        backend.run(backend.verbs.cancel(name))
+        backend.run(cancel_job(backend.verbs, name))
         assert watch.ended(LONG)
     assert len(threads) == 1
 
@@ -225,7 +226,7 @@ def test_a_storm_of_rings_is_few_looks(backend: Watched, waiter: Waiter) -> None
         backend.bell.ring(Tone.RESULT)
     took = time.monotonic() - began
     assert 0 < backend.looks <= took / rounds.SPACING + rounds.AT_ONCE + 1
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert watch.ended(LONG)
 
 
@@ -259,7 +260,7 @@ def test_a_newcomer_does_not_make_it_look_at_everyone(backend: Watched, waiter: 
     monkeypatch.setattr(type(backend.verbs), "glance", note)
     waiter.watch("nowhere", is_final).ended(LONG)
     assert asked == [("nowhere",)]
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     assert first.ended(LONG)
 
 
@@ -294,7 +295,7 @@ def test_a_close_lists_the_watches_under_the_lock(backend: Watched) -> None:
 def test_threads_that_come_and_go_at_once_each_hear(backend: Watched, waiter: Waiter, monkeypatch) -> None:
     """Watches begin while the thread is about to leave: none is left alone."""
     monkeypatch.setattr(rounds, "LINGER", 0)
-    backend.run(backend.verbs.cancel("a"))
+    backend.run(cancel_job(backend.verbs, "a"))
     heard = []
 
     def come_and_go() -> None:
@@ -311,7 +312,7 @@ def test_threads_that_come_and_go_at_once_each_hear(backend: Watched, waiter: Wa
 async def test_a_watch_can_be_awaited(backend: Watched, waiter: Waiter) -> None:
     watch = waiter.watch("a", is_final)
     before = await watch.aended(0)
-    await asyncio.to_thread(backend.run, backend.verbs.cancel("a"))
+    await asyncio.to_thread(backend.run, cancel_job(backend.verbs, "a"))
     assert [before, await watch.aended(LONG), await watch.aended(0)] == [False, True, True]
 
 

@@ -15,7 +15,6 @@ from standfast.admin.executor import OperationContext, to_its_end
 from standfast.admin.fields import AnswerStruct, RequestStruct, When, Word, args_seen, coming, value_seen
 from standfast.admin.job_details import shape_of
 from standfast.admin.job_search import (
-    ACTS_ON,
     SPAN,
     BulkAsked,
     BulkDone,
@@ -35,7 +34,7 @@ from standfast.admin.job_search import (
 from standfast.admin.jobs import confirmation, is_at_least, to_micros
 from standfast.admin.operation import NotAllowedError, NotConfirmedError, Role, WrongRequestError, acts, reads
 from standfast.model.display import one_line
-from standfast.model.job import Job, JobAction
+from standfast.model.job import ACTS_ON, Job, JobAction
 from standfast.model.phrases import Phrase, in_english, phrase_in
 from standfast.model.states import State
 

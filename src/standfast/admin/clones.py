@@ -21,12 +21,12 @@ from standfast.admin.tasks import TaskSeen, find_task, secrets_of
 from standfast.errors import ArgumentsError, JobStateError, KeyTakenError
 from standfast.model.codec import MAX_BYTES
 from standfast.model.ids import new_job_id
-from standfast.model.job import Job, NewJob, OnConflict, without_provenance
+from standfast.model.job import Job, JobAction, NewJob, OnConflict, without_provenance
 from standfast.model.phrases import Phrase
 from standfast.model.secrets import MASK
 from standfast.model.states import Reason, State
 from standfast.model.validation import id_problems, queue_problems, refuse_any
-from standfast.stores.contract import ask_time
+from standfast.stores.contract import ask_time, change_job
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -93,9 +93,10 @@ async def edit_and_retry(desk: OperationContext, asked: EditAsked) -> JobDone:
 async def _supersede(desk: OperationContext, job: Job, copy: NewJob) -> None:
     """Put a copy in the place of a dead job, with its key, if that is free."""
     try:
-        await desk.ask(desk.verbs.supersede(job.id, copy))
+        await desk.ask(change_job(desk.verbs, JobAction.DISCARD, job.id, instead=copy))
     except KeyTakenError:
-        await desk.ask(desk.verbs.supersede(job.id, msgspec.structs.replace(copy, key=None, keep_key=timedelta())))
+        without_key = msgspec.structs.replace(copy, key=None, keep_key=timedelta())
+        await desk.ask(change_job(desk.verbs, JobAction.DISCARD, job.id, instead=without_key))
 
 
 def _start_within(job: Job) -> timedelta | None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -23,23 +23,16 @@ from standfast.admin.fields import (
     progress_seen,
 )
 from standfast.admin.job_details import UNREADABLE, fingerprint, read_envelope, waits_for
-from standfast.errors import ConfigurationError, JobNotFoundError, JobStateError, KeyTakenError
+from standfast.errors import ConfigurationError, KeyTakenError
 from standfast.model.display import one_line
 from standfast.model.ids import first_id_at
-from standfast.model.job import SCHEDULE_KEY, Cancellation, Job, JobAction, schedule_of
+from standfast.model.job import SCHEDULE_KEY, Job, JobAction, schedule_of
 from standfast.model.phrases import Phrase
-from standfast.model.states import CLAIMED, WAITING, State
+from standfast.model.states import State
 from standfast.stores.contract import Store
-from standfast.stores.values import JobFilter, JobPage
-from standfast.stores.verb import Verb, Verbs, procedure
-
-ACTS_ON: Mapping[JobAction, frozenset[State]] = {
-    JobAction.RETRY: frozenset({State.DEAD, State.SCHEDULED}),
-    JobAction.CANCEL: WAITING | CLAIMED,
-    JobAction.RESCHEDULE: frozenset({State.SCHEDULED, State.READY}),
-    JobAction.DISCARD: frozenset({State.DEAD}),
-}
-"""In which states something can be done to a job."""
+from standfast.stores.refusals import key_taken
+from standfast.stores.values import JobFilter, JobOutcome, JobPage
+from standfast.stores.verb import Verbs, procedure
 
 AT_ONCE = 1_000
 """So many jobs are changed by one call: longer it would keep others waiting."""
@@ -66,33 +59,17 @@ def change_many(
     """Do something to jobs, at most AT_ONCE of them, and add to `changes` what became of each."""
     if action is JobAction.RESCHEDULE and run_at is None:
         raise ConfigurationError("say when the jobs are to run")
-    changed: frozenset[str] = yield verbs.change_jobs(action, job_ids, run_at)
-    changes.done += len(changed)
+    outcomes: Mapping[str, JobOutcome] = yield verbs.change_jobs(action, job_ids, run_at)
     for job_id in job_ids:
-        if job_id in changed:
-            continue
-        try:
-            answer = yield _alone(verbs, action, job_id, run_at)
-        except KeyTakenError as error:
-            changes.refused.append((job_id, error))
-        except (JobNotFoundError, JobStateError):  # it is no longer as it was selected: that is settled
+        outcome = outcomes.get(job_id)
+        if outcome is None:
+            outcome = (yield verbs.change_jobs(action, [job_id], run_at))[job_id]
+        if outcome.changed:
+            changes.done += 1
+        elif outcome.holder is not None:
+            changes.refused.append((job_id, key_taken(outcome.holder, requeued=job_id)))
+        else:  # it is no longer as it was selected: that is settled
             changes.passed_over += 1
-        else:
-            changes.done += answer is not Cancellation.TOO_LATE
-            changes.passed_over += answer is Cancellation.TOO_LATE
-
-
-def _alone(verbs: Store, action: JobAction, job_id: str, run_at: datetime | None) -> Verb[Any]:
-    match action:
-        case JobAction.RETRY:
-            return verbs.requeue(job_id)
-        case JobAction.CANCEL:
-            return verbs.cancel(job_id)
-        case JobAction.DISCARD:
-            return verbs.discard(job_id)
-        case JobAction.RESCHEDULE:
-            assert run_at is not None  # else it was refused
-            return verbs.reschedule(job_id, run_at)
 
 
 # Jobs in lists: which of them are meant, and what is told of each.

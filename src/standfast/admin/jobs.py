@@ -29,7 +29,6 @@ from standfast.admin.fields import (
 from standfast.admin.incidents import IncidentRow, KnownJob, incident_row
 from standfast.admin.job_details import JobDetails, read_job_details
 from standfast.admin.job_search import (
-    ACTS_ON,
     SPAN,
     BulkAction,
     CountAsked,
@@ -52,12 +51,21 @@ from standfast.handle import encode_signal, too_late
 from standfast.model.codec import trace_id_in
 from standfast.model.crash import had_started
 from standfast.model.ids import first_id_at, new_job_id
-from standfast.model.job import Attempt, Cancellation, Job, JobAction, OnLate, planned_of, without_provenance
+from standfast.model.job import (
+    ACTS_ON,
+    Attempt,
+    Cancellation,
+    Job,
+    JobAction,
+    OnLate,
+    planned_of,
+    without_provenance,
+)
 from standfast.model.memos import is_suspended
 from standfast.model.phrases import Phrase
 from standfast.model.states import FINAL, State
 from standfast.observe.obstacles import Explanation
-from standfast.stores.contract import ask_time
+from standfast.stores.contract import ask_time, change_job
 from standfast.stores.values import JobFilter
 from standfast.supervisor.orders import KILL, give_order
 
@@ -440,7 +448,7 @@ async def retry_job(desk: OperationContext, asked: WhichJob) -> JobDone:
     """Run a dead job again, with all its attempts, or a scheduled one now."""
     job = await find_job(desk, asked.id)
     desk.note(before=Phrase(f"state.{job.state}"))
-    await desk.ask(desk.verbs.requeue(job.id))
+    await desk.ask(change_job(desk.verbs, JobAction.RETRY, job.id))
     desk.note(after=Phrase("state.ready"))
     return JobDone(id=job.id, answer="requeued")
 
@@ -450,7 +458,7 @@ async def cancel_job(desk: OperationContext, asked: CancelAsked) -> JobDone:
     """Cancel a job that waits; of one that runs, ask its worker to stop it, or to kill the process of its own."""
     job = await find_job(desk, asked.id)
     desk.note(before=Phrase(f"state.{job.state}"))
-    answer = await desk.ask(desk.verbs.cancel(job.id))
+    answer = (await desk.ask(change_job(desk.verbs, JobAction.CANCEL, job.id))).cancellation
     if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
         latest = await find_job(desk, job.id)
         if latest.state is not State.CANCELLED:
@@ -470,7 +478,7 @@ async def discard_job(desk: OperationContext, asked: WhichJob) -> JobDone:
     """Drop a dead job: it ends as cancelled (discarded)."""
     job = await find_job(desk, asked.id)
     desk.note(before=Phrase(f"state.{job.state}"))
-    await desk.ask(desk.verbs.discard(job.id))
+    await desk.ask(change_job(desk.verbs, JobAction.DISCARD, job.id))
     desk.note(after=Phrase("noted.discarded"))
     return JobDone(id=job.id, answer="discarded")
 
@@ -483,7 +491,7 @@ async def reschedule_job(desk: OperationContext, asked: RescheduleAsked) -> JobD
     if run_at is None:
         raise WrongRequestError(Phrase("refusal.no_time"))
     desk.note(before=job.run_at.isoformat())
-    await desk.ask(desk.verbs.reschedule(job.id, run_at))
+    await desk.ask(change_job(desk.verbs, JobAction.RESCHEDULE, job.id, run_at))
     desk.note(after=run_at.isoformat())
     return JobDone(id=job.id, answer="rescheduled")
 

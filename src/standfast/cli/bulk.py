@@ -23,7 +23,7 @@ from standfast.model.display import counted
 from standfast.model.job import Job, JobAction
 from standfast.model.phrases import Phrase
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time
+from standfast.stores.contract import ask_time, change_job
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import run_procedure
 
@@ -44,7 +44,7 @@ class Answer(TypedDict, total=False):
 
 def requeue(backend: Backend, job: Job) -> str:
     """Make a dead or scheduled job ready."""
-    backend.run(backend.verbs.requeue(job.id))
+    backend.run(change_job(backend.verbs, JobAction.RETRY, job.id))
     return "requeued"
 
 

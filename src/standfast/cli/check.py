@@ -36,6 +36,7 @@ from standfast.model.states import FINAL, State
 from standfast.observe.obstacles import START_A_WORKER, queue_closed
 from standfast.observe.why import explain
 from standfast.stores.backend import Backend
+from standfast.stores.contract import cancel_job
 from standfast.stores.url import refuse_missing_store
 from standfast.stores.values import Queue, Worker
 
@@ -115,7 +116,7 @@ class Canaries:
     def recall(self) -> None:
         """Cancel those that are still away."""
         for queue in self._away:
-            self._backend.run(self._backend.verbs.cancel(self._sent[queue]))
+            self._backend.run(cancel_job(self._backend.verbs, self._sent[queue]))
 
     def _send(self, within: timedelta) -> None:
         verbs = self._backend.verbs

@@ -14,6 +14,7 @@ from standfast.errors import JobStateError
 from standfast.model.job import Job, JobAction
 from standfast.model.states import State
 from standfast.stores.backend import Backend
+from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
@@ -118,7 +119,7 @@ def _retry(backend: Backend, job: Job) -> str:
 
 
 def _discard(backend: Backend, job: Job) -> str:
-    backend.run(backend.verbs.discard(job.id))
+    backend.run(change_job(backend.verbs, JobAction.DISCARD, job.id))
     return "discarded"
 
 

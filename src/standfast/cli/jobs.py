@@ -10,7 +10,6 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from standfast.admin.job_search import ACTS_ON
 from standfast.cli.bulk import BulkRequest, act_on_each, act_on_selected, requeue, selected_by
 from standfast.cli.connection import (
     StoreOptions,
@@ -33,13 +32,13 @@ from standfast.handle import encode_signal, too_late
 from standfast.model.clock import SystemClock
 from standfast.model.display import in_bytes
 from standfast.model.ids import first_id_at, new_job_id
-from standfast.model.job import SCHEDULE_KEY, Cancellation, Job, JobAction
+from standfast.model.job import ACTS_ON, SCHEDULE_KEY, Cancellation, Job, JobAction
 from standfast.model.memos import signal_name
 from standfast.model.states import FINAL, State
 from standfast.model.validation import calendar_problems
 from standfast.schedules.zones import find_zone
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time
+from standfast.stores.contract import ask_time, cancel_job, change_job
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import run_procedure
 from standfast.supervisor.orders import KILL, give_order
@@ -86,7 +85,7 @@ def reschedule(
 
 
 def _reschedule(backend: Backend, job: Job, run_at: datetime) -> str:
-    backend.run(backend.verbs.reschedule(job.id, run_at))
+    backend.run(change_job(backend.verbs, JobAction.RESCHEDULE, job.id, run_at))
     return "rescheduled"
 
 
@@ -390,7 +389,7 @@ def _kill(backend: Backend, job: Job) -> str:
 
 
 def _cancel(backend: Backend, job: Job) -> str:
-    answer = backend.run(backend.verbs.cancel(job.id))
+    answer = backend.run(cancel_job(backend.verbs, job.id))
     if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
         latest = backend.run(backend.verbs.get(job.id)) or job
         raise JobStateError(f"job {job.id} is {latest.state}: too late to cancel it")

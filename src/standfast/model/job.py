@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from standfast.model.states import Move, State
+from standfast.model.states import CLAIMED, WAITING, Move, State
 
 
 class OnConflict(StrEnum):
@@ -256,12 +256,21 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class JobAction(StrEnum):
-    """What people do to many jobs at once."""
+    """What people do to jobs."""
 
     RETRY = "retry"
     CANCEL = "cancel"
     DISCARD = "discard"
     RESCHEDULE = "reschedule"
+
+
+ACTS_ON: Mapping[JobAction, frozenset[State]] = {
+    JobAction.RETRY: frozenset({State.DEAD, State.SCHEDULED}),
+    JobAction.CANCEL: WAITING | CLAIMED,
+    JobAction.RESCHEDULE: frozenset({State.SCHEDULED, State.READY}),
+    JobAction.DISCARD: frozenset({State.DEAD}),
+}
+"""The states of a job in which an action can be done to it."""
 
 
 class Cancellation(StrEnum):

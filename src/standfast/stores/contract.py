@@ -5,7 +5,7 @@ The values that they take and return are in values.py.
 Rules that hold for every verb:
 - it is one atomic step: all of it happened, or nothing;
 - repeating it with the same arguments succeeds and changes nothing more, but for `claim`, which gives other jobs
-  each time, and `requeue`, `discard` and `supersede`, which raise JobStateError where the job is dead no more;
+  each time, and `change_jobs`, which refuses to retry or discard a job that is dead no more;
 - time is the store's own; `run_at` and lease ages are never judged by a caller's clock;
 - a write of a claim (finish, start, progress, save) carries (worker, job, fence) and is refused as STALE, changing
   nothing, unless that very claim is the job's valid one;
@@ -34,12 +34,14 @@ from standfast.model.job import (
 from standfast.model.memos import Memo, Save
 from standfast.model.records import Change, Fire, Kind, Record
 from standfast.model.states import State
+from standfast.stores.refusals import not_changed
 from standfast.stores.values import (
     BeatAnswer,
     ClaimAnswer,
     ClaimRequest,
     DueRecords,
     JobFilter,
+    JobOutcome,
     JobPage,
     LeaseClock,
     Queue,
@@ -49,7 +51,7 @@ from standfast.stores.values import (
     WorkerBeat,
     WorkerInfo,
 )
-from standfast.stores.verb import Verb
+from standfast.stores.verb import Verb, judged
 
 
 class Store(Protocol):
@@ -112,14 +114,6 @@ class Store(Protocol):
         """
         ...
 
-    def cancel(self, job_id: str) -> Verb[Cancellation]:
-        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final.
-
-        A job that is blocked(replacing) gives its key, and their future, back to the one it waits for, if that is
-        unfinished. Raises JobNotFoundError.
-        """
-        ...
-
     def memos(self, job_id: str) -> Verb[tuple[Memo, ...]]:
         """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
         ...
@@ -133,41 +127,29 @@ class Store(Protocol):
         """
         ...
 
-    def requeue(self, job_id: str) -> Verb[None]:
-        """Make a dead job ready, due now, with attempt and crashes 0, or a scheduled one due now. The fence stays.
-
-        Of a dead one the error and a wish to cancel it are forgotten; a suspect stays one. A dead job takes its key
-        again: KeyTakenError where another job has it now. Raises JobNotFoundError, and JobStateError from any other
-        state.
-        """
-        ...
-
-    def reschedule(self, job_id: str, run_at: datetime) -> Verb[None]:
-        """Let a scheduled or ready job be due at another time, which may be past; all else of it stays.
-
-        Raises JobNotFoundError; JobStateError from any other state, and of a job that is suspended (`core.memo`).
-        """
-        ...
-
-    def discard(self, job_id: str) -> Verb[None]:
-        """End a dead job as cancelled(discarded). Raises JobNotFoundError or JobStateError."""
-        ...
-
-    def supersede(self, job_id: str, job: NewJob) -> Verb[None]:
-        """Discard a dead job and accept another in its place: both or, where it raises, neither.
-
-        So of many who decide about a dead job at the same time one does. The other job is accepted as `enqueue`
-        does, and raises KeyTakenError as it does. Raises JobNotFoundError or JobStateError as `discard` does.
-        """
-        ...
-
     def change_jobs(
-        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
-    ) -> Verb[frozenset[str]]:
-        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one; return the changed ones.
+        self,
+        action: JobAction,
+        job_ids: Sequence[str],
+        run_at: datetime | None = None,
+        instead: NewJob | None = None,
+    ) -> Verb[Mapping[str, JobOutcome]]:
+        """Retry, cancel, discard or reschedule jobs, each only in the states of ACTS_ON; return what became of each.
 
-        Left as they are: those that are not there or not in a state for it, those whose key another job has or
-        would get back, and those that somebody else changes at this moment. Ask for these one by one.
+        Of several jobs some may be left as they are and left out: those that somebody else changes at this moment,
+        those whose key another job has or would get back, and any that could not be changed. Ask for these one by
+        one: one job is waited for, and always answered for.
+
+        RETRY: a dead job is ready, due now, with attempt and crashes 0; its error and a wish to cancel it are
+        forgotten, the fence stays, a suspect stays one. It takes its key again: refused where another job has it
+        now. A scheduled job is due now.
+        CANCEL: a waiting job is cancelled now; a claimed one is asked for. A job that is blocked(replacing) gives
+        its key, and their future, back to the one it waits for, if that is unfinished.
+        DISCARD: a dead job ends as cancelled(discarded). With `instead`, of one job, another is accepted in its
+        place, as `enqueue` does: both or, where it raises KeyTakenError, neither. So of many who decide about a
+        dead job at the same time one does.
+        RESCHEDULE: a job is due at `run_at`, which may be past; all else of it stays. Refused for a job that is
+        suspended (`model.memos`).
         """
         ...
 
@@ -332,6 +314,28 @@ class Store(Protocol):
         vanished one is buried only if it is condemned.
         """
         ...
+
+
+def change_job(
+    verbs: Store, action: JobAction, job_id: str, run_at: datetime | None = None, instead: NewJob | None = None
+) -> Verb[JobOutcome]:
+    """Return `change_jobs` of one job, which raises JobNotFoundError, JobStateError or KeyTakenError if refused.
+
+    A wish to cancel that comes too late is no error.
+    """
+
+    def judge(outcomes: Mapping[str, JobOutcome]) -> JobOutcome:
+        outcome = outcomes[job_id]
+        if not outcome.changed and (action is not JobAction.CANCEL or outcome.state is None):
+            raise not_changed(action, job_id, outcome)
+        return outcome
+
+    return judged(verbs.change_jobs(action, [job_id], run_at, instead), judge)
+
+
+def cancel_job(verbs: Store, job_id: str) -> Verb[Cancellation]:
+    """Return the verb that cancels one job. Raises JobNotFoundError."""
+    return judged(change_job(verbs, JobAction.CANCEL, job_id), lambda outcome: outcome.cancellation)
 
 
 def ask_time(verbs: Store) -> Verb[DueRecords]:

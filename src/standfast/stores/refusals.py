@@ -2,11 +2,25 @@
 
 from typing import TypeVar
 
-from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError, StoreError, WorkerBuriedError
-from standfast.model.job import NewJob, OnConflict
-from standfast.model.memos import MEMOS_LIMIT
+from standfast.errors import (
+    JobNotFoundError,
+    JobStateError,
+    KeyTakenError,
+    StandfastError,
+    StoreError,
+    WorkerBuriedError,
+)
+from standfast.model.job import ACTS_ON, JobAction, NewJob, OnConflict
+from standfast.model.memos import MEMOS_LIMIT, is_suspended
 from standfast.model.phrases import Phrase
 from standfast.model.states import State
+from standfast.stores.values import JobOutcome, KeyHolder
+
+_NOT_DONE = {
+    JobAction.RETRY: "refusal.not_requeued",
+    JobAction.DISCARD: "refusal.not_discarded",
+    JobAction.RESCHEDULE: "refusal.not_rescheduled",
+}
 
 
 def buried_worker(worker: str) -> WorkerBuriedError:
@@ -19,21 +33,19 @@ def no_such_job(job_id: str) -> JobNotFoundError:
     return JobNotFoundError(Phrase("refusal.no_such_job", job=job_id))
 
 
-def not_requeued(job_id: str, state: str) -> JobStateError:
-    """Return the error for a job that was to be requeued and is in a state that does not allow it."""
-    return JobStateError(Phrase("refusal.not_requeued", job=job_id, state=_state(state)))
+def not_changed(action: JobAction, job_id: str, outcome: JobOutcome) -> StandfastError:
+    """Return the error for a job to which an action was not done."""
+    if outcome.holder is not None:
+        return key_taken(outcome.holder, requeued=job_id)
+    if outcome.state is None:
+        return no_such_job(job_id)
+    why = "refusal.suspended" if outcome.state in ACTS_ON[action] else _NOT_DONE[action]
+    return JobStateError(Phrase(why, job=job_id, state=_state(outcome.state)))
 
 
-def not_rescheduled(job_id: str, state: str) -> JobStateError:
-    """Return the error for a job that was to be rescheduled and does not wait to be started."""
-    if state in {State.READY, State.SCHEDULED}:
-        return JobStateError(Phrase("refusal.suspended", job=job_id))
-    return JobStateError(Phrase("refusal.not_rescheduled", job=job_id, state=_state(state)))
-
-
-def not_discarded(job_id: str, state: str) -> JobStateError:
-    """Return the error for a job that was to be discarded and is not dead."""
-    return JobStateError(Phrase("refusal.not_discarded", job=job_id, state=_state(state)))
+def is_refused(action: JobAction, state: State, reason: str | None) -> bool:
+    """Tell whether an action can't be done to a job in this state, or because the job is suspended."""
+    return state not in ACTS_ON[action] or (action is JobAction.RESCHEDULE and is_suspended(reason))
 
 
 def not_withdrawn(job_id: str) -> JobStateError:
@@ -46,9 +58,10 @@ def too_many_signals(job_id: str) -> JobStateError:
     return JobStateError(Phrase("refusal.too_many_signals", job=job_id, limit=f"{MEMOS_LIMIT:,}"))
 
 
-def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: str | None = None) -> KeyTakenError:
+def key_taken(holder: KeyHolder, *, requeued: str | None = None) -> KeyTakenError:
     """Return the error for a job whose key another has: a new job, or else the dead one that was to be requeued."""
-    taken = {"key": repr(key), "task": task, "holder": holder, "state": _state(state)}
+    task, key, job_id, state = holder
+    taken = {"key": repr(key), "task": task, "holder": job_id, "state": _state(state)}
     if requeued is None:
         return KeyTakenError(Phrase("refusal.key_taken", **taken))
     return KeyTakenError(Phrase("refusal.key_taken_meanwhile", job=requeued, **taken))
@@ -71,7 +84,7 @@ def _state(state: str) -> Phrase:
 def makes_way(job: NewJob, holder: str, state: State) -> bool:
     """Tell whether the job that has the key of a new one gives it up. Raises KeyTakenError if it is to."""
     if job.on_conflict is OnConflict.RAISE:
-        raise key_taken(job.task, job.key, holder, state)
+        raise key_taken(KeyHolder(job.task, job.key, holder, state))
     return job.on_conflict is OnConflict.REPLACE and state is not State.COMPLETED
 
 

@@ -122,13 +122,13 @@ def _numbered(statement: str, sql: str, takes: str) -> str:
 
 Row = Sequence[Any]
 
-MANY = {
+MANY_CHANGED = {
     JobAction.RETRY: ("revive_many", "make_many_due"),
     JobAction.CANCEL: ("ask_many_to_cancel", "withdraw_many"),
     JobAction.DISCARD: ("discard_many",),
     JobAction.RESCHEDULE: ("reschedule_many",),
 }
-"""The statements that do something to many jobs; each tells to which."""
+"""The statements that change many jobs; each tells which."""
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 """Shared by all that have none."""

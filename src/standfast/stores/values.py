@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from standfast.model.job import DELIVERIES, Claim, ClaimRef, Job, KnownTask
+from standfast.model.job import DELIVERIES, Cancellation, Claim, ClaimRef, Job, KnownTask
 from standfast.model.records import Record
 from standfast.model.states import CLAIMED, State
 
@@ -305,6 +305,34 @@ class JobPage(msgspec.Struct, frozen=True):
 
     jobs: tuple[Job, ...]
     next: str | None = None
+
+
+class KeyHolder(NamedTuple):
+    """The job that has a key of a task."""
+
+    task: str
+    key: str | None
+    job_id: str
+    state: State
+
+
+class JobOutcome(msgspec.Struct, frozen=True):
+    """What became of a job that was to be changed.
+
+    `state` is where it was, if the store tells: always if it was not changed, unless there is no such job. `holder` is
+    the job that has its key, where that is why it was not changed.
+    """
+
+    changed: bool
+    state: State | None = None
+    holder: KeyHolder | None = None
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """What became of a wish to cancel it."""
+        if not self.changed:
+            return Cancellation.TOO_LATE
+        return Cancellation.REQUESTED if self.state in CLAIMED else Cancellation.CANCELLED
 
 
 class Queue(msgspec.Struct, frozen=True):

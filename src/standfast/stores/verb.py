@@ -17,7 +17,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.model.concurrency import run_without_loop
-from standfast.model.job import Ending, NewJob, OnConflict, Verdict
+from standfast.model.job import Ending, JobAction, NewJob, OnConflict, Verdict
 from standfast.model.records import Change
 from standfast.model.states import RETURNS
 
@@ -268,6 +268,24 @@ def enqueuing(jobs: Sequence[NewJob], steps: Callable[[], Steps[Mapping[str, str
 def known_before(jobs: Sequence[NewJob]) -> dict[str, str]:
     """Return what an enqueue that accepted nothing answers: of a single job that its id was known already."""
     return {jobs[0].id: jobs[0].id} if len(jobs) == 1 else {}
+
+
+def changing_jobs(action: JobAction, instead: NewJob | None, steps: Callable[[], Steps[T]]) -> Verb[T]:
+    """Return the verb `change_jobs`: jobs that are due again wake workers, jobs that it may end are told of."""
+    ends = action in {JobAction.CANCEL, JobAction.DISCARD}
+    wakes = not ends or instead is not None
+    return Verb("change_jobs", Access.WRITE, steps(), wakes, tells=ends, again=steps, once=True)
+
+
+def judged(verb: Verb[S], judge: Callable[[S], T]) -> Verb[T]:
+    """Return a verb whose answer is made of that of another: what `judge` raises rolls it back."""
+
+    def steps(inner: Steps[S]) -> Steps[T]:
+        return judge((yield from inner))
+
+    again = verb.again
+    anew = None if again is None else lambda: steps(again())
+    return Verb(verb.name, verb.access, steps(verb.steps), verb.wakes, verb.tells, verb.brings, anew, verb.once)
 
 
 def finishing(endings: Sequence[Ending], steps: Callable[[], Steps[Finished]]) -> Verb[tuple[Verdict, ...]]:

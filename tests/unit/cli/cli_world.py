@@ -14,6 +14,7 @@ from standfast.model.ids import new_job_id
 from standfast.model.job import Ending, Failure, NewJob, Progress
 from standfast.model.states import Move, State
 from standfast.settings import load_settings
+from standfast.stores.contract import cancel_job
 from standfast.stores.url import open_backend
 from standfast.stores.values import ClaimRequest, WorkerInfo
 
@@ -94,7 +95,7 @@ class World:
         }
         self.claim(jobs[State.HELD])
         jobs[State.CANCELLED] = self.enqueue()
-        self.do(self.verbs.cancel(jobs[State.CANCELLED]))
+        self.do(cancel_job(self.verbs, jobs[State.CANCELLED]))
         jobs[State.READY] = self.enqueue()
         assert {state: self.state(job_id) for state, job_id in jobs.items()} == {state: state for state in State}
         return jobs

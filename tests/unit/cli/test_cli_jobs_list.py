@@ -8,6 +8,7 @@ from cli_world import CONTRACT, answer, assert_refused
 from standfast.model.ids import new_job_id
 from standfast.model.memos import FOR_EVER, SLEEPING, signal_reason
 from standfast.model.states import Move, State
+from standfast.stores.contract import cancel_job
 
 
 class TestJobsList:
@@ -127,5 +128,5 @@ class TestJobsList:
         assert answer(standfast("jobs", "list", "--json")) == []
 
     def test_a_wish_to_cancel_shows(self, world, standfast):
-        world.do(world.verbs.cancel(world.running()))
+        world.do(cancel_job(world.verbs, world.running()))
         assert "running (cancelling)" in standfast("jobs", "list").stdout

@@ -9,6 +9,7 @@ from standfast.model.job import NewJob
 from standfast.model.states import Move
 from standfast.observe.figures.rollup import Gauges, QueueGauge, worse
 from standfast.observe.figures.series import NAMES, read_figures
+from standfast.stores.contract import cancel_job
 from standfast.stores.values import WorkerInfo
 from standfast.stores.verb import run_procedure
 
@@ -124,7 +125,7 @@ async def test_gauges_go_on_while_something_waits_and_end_when_nothing_does():
     assert len(points) >= 3
     assert {(gauge.workers, gauge.running, gauge.queues[0].ready) for gauge in points} == {(1, 0, 1)}
     assert points[-1].queues[0].oldest >= 180
-    run(verbs.cancel("a"))
+    run(cancel_job(verbs, "a"))
     for _ in range(4):
         stage.clock.advance(60)
         stage.fold()

@@ -13,7 +13,7 @@ from standfast.errors import ConfigurationError
 from standfast.model.job import ClaimRef, Ending, NewJob
 from standfast.model.states import Move, State
 from standfast.settings import load_settings
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, cancel_job
 from standfast.stores.url import absolute_url, check_url, open_backend, public_name, refuse_missing_store
 from standfast.stores.values import ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
 
@@ -122,7 +122,7 @@ class TestPassive:
             lambda verbs: verbs.unsettled(None),
             lambda verbs: verbs.situation("job"),
             lambda verbs: verbs.queues(),
-            lambda verbs: verbs.cancel("job"),
+            lambda verbs: cancel_job(verbs, "job"),
         ],
     )
     def test_jobs_are_found_by_a_claim_and_by_nothing_else(self, passive, calls, ask):

@@ -12,9 +12,11 @@ from counting import Counter, completed, files, lines
 from standfast import Standfast
 from standfast.errors import JobNotFoundError
 from standfast.hosts.metrics import count_here
+from standfast.model.job import JobAction
 from standfast.observe.metrics.cells import LOOSE, VERSION, WIDTH
 from standfast.observe.metrics.meter import Meter, MeteredBackend
 from standfast.observe.metrics.shared import ENDED, fold, new_name
+from standfast.stores.contract import change_job
 
 NAMED = f"named.v{VERSION}.jsonl"
 DEEP = b"[" * 100_000
@@ -162,8 +164,8 @@ async def test_what_fails_in_counting_is_not_the_callers_affair(tmp_path, caplog
         assert task.enqueue("a").status() == "ready"
         assert await (await task.aenqueue("b")).astatus() == "ready"
         with pytest.raises(JobNotFoundError):
-            app.call(app.verbs.discard("none"))
+            app.call(change_job(app.verbs, JobAction.DISCARD, "none"))
         with pytest.raises(JobNotFoundError):
-            await app.acall(app.verbs.discard("none"))
+            await app.acall(change_job(app.verbs, JobAction.DISCARD, "none"))
     [said] = [record.getMessage() for record in caplog.records if "metrics" in record.getMessage()]
     assert said == "metrics: some calls of the store are not counted: OverflowError: no cell holds this"

@@ -9,7 +9,7 @@ from metered import ended, told
 
 from standfast import Standfast, events
 from standfast.model.clock import SystemClock
-from standfast.model.job import Failure, Verdict
+from standfast.model.job import Failure, JobAction, Verdict
 from standfast.model.states import Move
 from standfast.observe.figures.counts import CROWDED, DEAD, PAIRS, Named, Tally
 from standfast.observe.figures.histogram import bucket_of as fine_bucket_of
@@ -26,6 +26,7 @@ from standfast.observe.metrics.cells import (
 )
 from standfast.observe.metrics.meter import Meter, MeteredBackend, MeteredTally
 from standfast.observe.metrics.totals import Totals
+from standfast.stores.contract import change_job
 from standfast.stores.url import open_backend
 from standfast.testing.clock import FakeClock
 
@@ -238,12 +239,12 @@ def test_calls_of_the_store_are_counted_by_verb(totals, app):
     app.call(app.verbs.count())
     app.call(app.verbs.finish("nobody", [ended().ending]))
     with pytest.raises(Exception, match="no job"):
-        app.call(app.verbs.discard("none"))
+        app.call(change_job(app.verbs, JobAction.DISCARD, "none"))
     lines = told(totals)
     for line in (
         'standfast_store_call_seconds_count{verb="enqueue"} 1',
         'standfast_jobs_enqueued_total{queue="mail",task="send"} 3',
-        'standfast_store_errors_total{verb="discard"} 1',
+        'standfast_store_errors_total{verb="change_jobs"} 1',
         'standfast_store_errors_total{verb="count"} 0',
         'standfast_stale_writes_total{verb="finish"} 1',
     ):

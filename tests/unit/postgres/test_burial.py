@@ -13,6 +13,7 @@ from standfast.errors import WorkerBuriedError
 from standfast.model.crash import Death, DeathKind
 from standfast.model.job import Cancellation, ClaimRef, Ending, OnConflict, Progress, Verdict
 from standfast.model.states import Move, Reason, State
+from standfast.stores.contract import cancel_job
 from standfast.stores.postgres import supervise
 from standfast.stores.values import BURIED_KEPT, ClaimRequest, WorkerBeat, WorkerInfo
 from standfast.testing import FakeClock
@@ -148,7 +149,7 @@ def test_the_buried_are_remembered_for_a_day(crossing):
 def test_a_finish_that_meets_a_cancel_heeds_it(crossing, move, state, reason):
     """It waits, and sees that somebody asked: a success stays one, and a job to be tried again is cancelled."""
     worker, [ref] = _claimed(crossing, 1)
-    with crossing.underway(crossing.verbs.cancel(ref.job_id)) as commit_cancel:
+    with crossing.underway(cancel_job(crossing.verbs, ref.job_id)) as commit_cancel:
         finish = crossing.later(crossing.verbs.finish(worker, [Ending(ref, move)]))
         crossing.wait_until_it_waits()
         assert commit_cancel() is Cancellation.REQUESTED
@@ -168,7 +169,7 @@ def test_a_cancel_that_meets_a_finish_finds_the_job_where_that_put_it(crossing, 
     """It waits, and looks again."""
     worker, [ref] = _claimed(crossing, 1)
     with crossing.underway(crossing.verbs.finish(worker, [Ending(ref, move)])) as commit_finish:
-        cancel = crossing.later(crossing.verbs.cancel(ref.job_id))
+        cancel = crossing.later(cancel_job(crossing.verbs, ref.job_id))
         crossing.wait_until_it_waits()
         assert commit_finish() == (ACCEPTED,)
     assert cancel.result(LONG) is answer
@@ -216,7 +217,7 @@ def test_a_finish_that_meets_the_end_of_its_replacement_does_not_stand_in_its_wa
     worker, [ref] = _claimed(crossing, 1, key="k")
     first, second = _replacement(crossing), _replacement(crossing)
     crossing.run(crossing.verbs.enqueue([first]))
-    end = crossing.verbs.enqueue([second]) if replaced_again else crossing.verbs.cancel(first.id)
+    end = crossing.verbs.enqueue([second]) if replaced_again else cancel_job(crossing.verbs, first.id)
     with crossing.underway(end) as commit_end:
         finish = crossing.later(crossing.verbs.finish(worker, [Ending(ref, Move.COMPLETE)]))
         crossing.wait_until_it_waits()

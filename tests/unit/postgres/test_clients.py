@@ -10,8 +10,9 @@ import pytest
 from psycopg import sql
 
 from standfast.errors import JobStateError, KeyTakenError, StoreUnavailableError
-from standfast.model.job import Cancellation, ClaimRef, Ending, OnConflict
+from standfast.model.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict
 from standfast.model.states import Move, Reason, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.verb import Verb
 
 
@@ -39,14 +40,14 @@ def _is_a_look(statement):
 class TestCancel:
     def test_claimed_meanwhile(self, harness):
         worker, job_id = harness.register(), harness.enqueue()
-        cancel = overtaken(harness.verbs.cancel(job_id), lambda: harness.claim(worker))
+        cancel = overtaken(cancel_job(harness.verbs, job_id), lambda: harness.claim(worker))
         assert harness.run(cancel) is Cancellation.REQUESTED
         assert harness.job(job_id).cancel_requested
 
     def test_given_back_meanwhile(self, harness):
         placed = harness.place(State.RUNNING)
         back = overtaken(
-            harness.verbs.cancel(placed.job_id), lambda: harness.finish(placed.worker, placed.ref, Move.RETRY)
+            cancel_job(harness.verbs, placed.job_id), lambda: harness.finish(placed.worker, placed.ref, Move.RETRY)
         )
         assert harness.run(back) is Cancellation.CANCELLED
         assert harness.job(placed.job_id).state is State.CANCELLED
@@ -54,7 +55,8 @@ class TestCancel:
     def test_ended_meanwhile(self, harness):
         placed = harness.place(State.RUNNING)
         late = overtaken(
-            harness.verbs.cancel(placed.job_id), lambda: harness.finish(placed.worker, placed.ref, Move.COMPLETE)
+            cancel_job(harness.verbs, placed.job_id),
+            lambda: harness.finish(placed.worker, placed.ref, Move.COMPLETE),
         )
         assert harness.run(late) is Cancellation.TOO_LATE
         assert harness.job(placed.job_id).state is State.COMPLETED
@@ -70,7 +72,7 @@ class TestCancel:
             harness.finish(worker, ClaimRef(job_id, harness.job(job_id).fence), Move.RELEASE)
 
         with pytest.raises(StoreUnavailableError, match=f"{job_id} moved.*try again"):
-            harness.run(overtaken(harness.verbs.cancel(job_id), *[claim, give_back] * 5))
+            harness.run(overtaken(cancel_job(harness.verbs, job_id), *[claim, give_back] * 5))
         assert harness.job(job_id).state is State.READY
 
     def test_a_replacement_whose_turn_came_meanwhile(self, harness):
@@ -78,7 +80,7 @@ class TestCancel:
         first = harness.place(State.RUNNING, key="k")
         second = harness.enqueue(key="k", on_conflict=OnConflict.REPLACE)
         cancel = overtaken(
-            harness.verbs.cancel(second), lambda: harness.finish(first.worker, first.ref, Move.COMPLETE)
+            cancel_job(harness.verbs, second), lambda: harness.finish(first.worker, first.ref, Move.COMPLETE)
         )
         assert harness.run(cancel) is Cancellation.CANCELLED
         assert harness.job(first.job_id).state is State.COMPLETED
@@ -89,7 +91,7 @@ class TestCancel:
         first = harness.place(State.RUNNING, key="k")
         second = harness.enqueue(key="k", on_conflict=OnConflict.REPLACE)
         third = harness.new_job(key="k", on_conflict=OnConflict.REPLACE)
-        cancel = overtaken(harness.verbs.cancel(second), lambda: harness.run(harness.verbs.enqueue([third])))
+        cancel = overtaken(cancel_job(harness.verbs, second), lambda: harness.run(harness.verbs.enqueue([third])))
         assert harness.run(cancel) is Cancellation.TOO_LATE
         assert harness.job(second).reason == Reason.REPLACED
         harness.finish(first.worker, first.ref, Move.RETRY)
@@ -101,7 +103,8 @@ class TestRequeue:
     def test_discarded_meanwhile(self, harness):
         dead = harness.place(State.DEAD)
         requeue = overtaken(
-            harness.verbs.requeue(dead.job_id), lambda: harness.run(harness.verbs.discard(dead.job_id))
+            change_job(harness.verbs, JobAction.RETRY, dead.job_id),
+            lambda: harness.run(change_job(harness.verbs, JobAction.DISCARD, dead.job_id)),
         )
         with pytest.raises(JobStateError, match="cancelled"):
             harness.run(requeue)
@@ -110,7 +113,8 @@ class TestRequeue:
     def test_requeued_meanwhile(self, harness):
         dead = harness.place(State.DEAD, key="k")
         requeue = overtaken(
-            harness.verbs.requeue(dead.job_id), lambda: harness.run(harness.verbs.requeue(dead.job_id))
+            change_job(harness.verbs, JobAction.RETRY, dead.job_id),
+            lambda: harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id)),
         )
         with pytest.raises(JobStateError, match="ready"):
             harness.run(requeue)
@@ -120,13 +124,17 @@ class TestRequeue:
     def test_a_scheduled_job_claimed_meanwhile(self, harness):
         worker, job_id = harness.register(), harness.enqueue(delay=timedelta(seconds=5))
         ahead = {"look_ahead": timedelta(minutes=1), "ahead_limit": 1}
-        requeue = overtaken(harness.verbs.requeue(job_id), lambda: harness.claim(worker, **ahead))
+        requeue = overtaken(
+            change_job(harness.verbs, JobAction.RETRY, job_id), lambda: harness.claim(worker, **ahead)
+        )
         with pytest.raises(JobStateError, match="held"):
             harness.run(requeue)
 
     def test_a_key_taken_meanwhile(self, harness):
         dead = harness.place(State.DEAD, key="k")
-        requeue = overtaken(harness.verbs.requeue(dead.job_id), lambda: harness.enqueue(key="k"))
+        requeue = overtaken(
+            change_job(harness.verbs, JobAction.RETRY, dead.job_id), lambda: harness.enqueue(key="k")
+        )
         with pytest.raises(KeyTakenError):
             harness.run(requeue)
         assert harness.job(dead.job_id).state is State.DEAD
@@ -136,7 +144,8 @@ class TestDiscard:
     def test_requeued_meanwhile(self, harness):
         dead = harness.place(State.DEAD)
         discard = overtaken(
-            harness.verbs.discard(dead.job_id), lambda: harness.run(harness.verbs.requeue(dead.job_id))
+            change_job(harness.verbs, JobAction.DISCARD, dead.job_id),
+            lambda: harness.run(change_job(harness.verbs, JobAction.RETRY, dead.job_id)),
         )
         with pytest.raises(JobStateError, match="ready"):
             harness.run(discard)
@@ -146,8 +155,8 @@ class TestCounts:
     def test_counts_follow_the_dead(self, harness):
         """A job that is requeued or discarded is counted where it is then, and nowhere else."""
         ids = [harness.place(State.DEAD, queue="q").job_id for _ in range(3)]
-        harness.run(harness.verbs.requeue(ids[0]))
-        harness.run(harness.verbs.discard(ids[1]))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, ids[0]))
+        harness.run(change_job(harness.verbs, JobAction.DISCARD, ids[1]))
         expected = {State.READY: 1, State.CANCELLED: 1, State.DEAD: 1}
         (queue,) = harness.run(harness.verbs.queues())
         assert queue.states == expected
@@ -172,10 +181,10 @@ class TestAtOnce:
         """Of requeues and discards of one dead job at the same moment exactly one is made, and counted once."""
         for _ in range(ROUNDS):
             job_id = harness.place(State.DEAD, queue="d").job_id
-            acts = [harness.verbs.requeue, harness.verbs.discard] * 2
-            made = self._at_once(harness, [act(job_id) for act in acts])
+            acts = [JobAction.RETRY, JobAction.DISCARD] * 2
+            made = self._at_once(harness, [change_job(harness.verbs, action, job_id) for action in acts])
             assert len(made) == 1
-            harness.run(harness.verbs.cancel(job_id))
+            harness.run(cancel_job(harness.verbs, job_id))
         assert harness.run(harness.verbs.count())[State.DEAD] == 0
         assert harness.run(harness.verbs.count())[State.CANCELLED] == ROUNDS
 
@@ -185,13 +194,13 @@ class TestAtOnce:
             first = harness.place(State.RUNNING, key="k")
             second = harness.enqueue(key="k", on_conflict=OnConflict.REPLACE)
             verbs = [
-                harness.verbs.cancel(second),
+                cancel_job(harness.verbs, second),
                 harness.verbs.finish(first.worker, [Ending(first.ref, Move.RETRY)]),
             ]
             assert len(self._at_once(harness, verbs)) == 2
             states = {harness.job(job_id).state for job_id in (first.job_id, second)}
             assert states in ({State.CANCELLED}, {State.CANCELLED, State.READY})
-            harness.run(harness.verbs.cancel(first.job_id))
+            harness.run(cancel_job(harness.verbs, first.job_id))
             assert harness.job(second).state is State.CANCELLED
 
     def test_locks_are_taken_in_the_order_of_those_who_end_claims(self, harness, shared_postgres, emptied_schema):
@@ -202,7 +211,7 @@ class TestAtOnce:
         claim, waiting = (sql.Identifier(emptied_schema.name, table) for table in ("claim", "waiting"))
         with psycopg.connect(shared_postgres) as other:
             other.execute(lock.format(claim, sql.Literal(first.job_id)))
-            cancel = threading.Thread(target=harness.run, args=(harness.verbs.cancel(second),))
+            cancel = threading.Thread(target=harness.run, args=(cancel_job(harness.verbs, second),))
             cancel.start()
             wait_until_somebody_waits_for(other, shared_postgres)
             other.execute(lock.format(waiting, sql.Literal(second)))
@@ -231,6 +240,6 @@ def test_a_clock_that_was_set_back_leaves_fresh_jobs_ready(harness):
     harness.clock.step_wall(-3600)
     assert harness.job(job_id).state is State.READY
     with pytest.raises(JobStateError, match="is ready"):
-        harness.run(harness.verbs.requeue(job_id))
+        harness.run(change_job(harness.verbs, JobAction.RETRY, job_id))
     with pytest.raises(KeyTakenError, match="is ready"):
         harness.enqueue(key="one", on_conflict=OnConflict.RAISE)

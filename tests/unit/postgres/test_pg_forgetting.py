@@ -11,8 +11,9 @@ from psycopg import sql
 
 from conformance.harness import new_save
 from standfast.errors import StandfastError
-from standfast.model.job import Ending, Progress
+from standfast.model.job import Ending, JobAction, Progress
 from standfast.model.states import Move, State
+from standfast.stores.contract import change_job
 from standfast.stores.postgres import supervise
 from standfast.stores.postgres.statements import load_statements
 from standfast.stores.postgres.store import PostgresStore
@@ -202,12 +203,12 @@ def test_a_dead_job_that_is_being_retried_is_not_forgotten(crossing, keep):
     crossing.clock.advance(HOUR - 1)
     kept = ended(crossing, 1, Move.DIE)
     crossing.clock.advance(1)
-    with crossing.underway(crossing.verbs.requeue(retried)) as commit:
+    with crossing.underway(change_job(crossing.verbs, JobAction.RETRY, retried)) as commit:
         assert crossing.run(crossing.verbs.forget_dead(keep, 2)) == 1
         commit()
     assert crossing.job(retried).state is State.READY
     with crossing.underway(crossing.verbs.forget_dead(keep, 10)) as commit:
-        lost = crossing.later(crossing.verbs.requeue(late))
+        lost = crossing.later(change_job(crossing.verbs, JobAction.RETRY, late))
         crossing.wait_until_it_waits()
         assert commit() == 1
     with pytest.raises(StandfastError):

@@ -14,6 +14,7 @@ from pg_underway import LONG
 
 from standfast.model.job import Ending, JobAction
 from standfast.model.states import Move
+from standfast.stores.contract import change_job
 from standfast.stores.postgres import rows as levels
 from standfast.stores.postgres.rows import MARKED_FOR, MOST_LEVELS, Levels, Marks
 from standfast.stores.postgres.store import PostgresBackend
@@ -140,7 +141,9 @@ class TestComingBack:
         sweep(crossing)
         assert "dead" not in known(crossing)
         verbs = crossing.verbs
-        crossing.run(verbs.change_jobs(JobAction.RETRY, [job_id]) if many else verbs.requeue(job_id))
+        crossing.run(
+            verbs.change_jobs(JobAction.RETRY, [job_id]) if many else change_job(verbs, JobAction.RETRY, job_id)
+        )
         assert claims() == {job_id}
 
     def test_a_transaction_that_relied_on_the_level_is_waited_for(self, crossing, claims):

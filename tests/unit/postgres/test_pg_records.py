@@ -11,6 +11,7 @@ from standfast.model.crash import Death, DeathKind
 from standfast.model.job import Ending, OnConflict
 from standfast.model.records import Kind
 from standfast.model.states import Move, Reason, State
+from standfast.stores.contract import cancel_job
 from standfast.stores.postgres import records
 from standfast.stores.values import ClaimRequest, Turn, Vitals, WorkerBeat
 from standfast.stores.verb import Last
@@ -146,7 +147,7 @@ class TestWhatComesOfThem:
             crossing.new_change(name, seen=1, cancels=tuple(order))
             for name, order in (("a", jobs), ("b", jobs[::-1]))
         ]
-        with crossing.underway(crossing.verbs.cancel(jobs[1])) as commit:
+        with crossing.underway(cancel_job(crossing.verbs, jobs[1])) as commit:
             answers = [crossing.later(changing(crossing, change)) for change in changes]
             crossing.wait_until_it_waits(2)
             commit()

@@ -10,9 +10,10 @@ from test_clients import overtaken
 from conformance.harness import new_save
 from standfast.errors import StoreError
 from standfast.model.crash import Death, DeathKind
-from standfast.model.job import Cancellation, Ending, Progress, Verdict
+from standfast.model.job import Cancellation, Ending, JobAction, Progress, Verdict
 from standfast.model.memos import FOR_EVER, SLEEPING, signal_memo, signal_reason
 from standfast.model.states import ENDINGS, Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.verb import Last, Together
 
 HOUR = timedelta(hours=1)
@@ -97,7 +98,7 @@ def test_the_worker_goes_on_while_a_signal_is_under_way(crossing):
         assert crossing.run(crossing.verbs.progress(placed.worker, report)) == (Verdict.ACCEPTED,)
         assert crossing.save(placed.worker, placed.ref, 1, {"cursor": b"1"}) is Verdict.ACCEPTED
         assert crossing.run(send(crossing, placed.job_id, "t2"))
-        assert crossing.run(crossing.verbs.cancel(placed.job_id)) is Cancellation.REQUESTED
+        assert crossing.run(cancel_job(crossing.verbs, placed.job_id)) is Cancellation.REQUESTED
         assert commit()
     assert sorted(crossing.memos(placed.job_id)) == ["cursor", signal_memo("go", "t1"), signal_memo("go", "t2")]
 
@@ -114,7 +115,7 @@ def test_a_job_that_was_run_between_the_look_and_the_act(crossing, times):
         ref = crossing.claim_one(worker)
         crossing.run(crossing.verbs.finish(worker, [Ending(ref, Move.SNOOZE, delay=FOR_EVER, reason=GO)]))
         if times > 1:
-            crossing.run(crossing.verbs.requeue(job_id))
+            crossing.run(change_job(crossing.verbs, JobAction.RETRY, job_id))
 
     assert crossing.run(overtaken(send(crossing, job_id), *[run_it] * times))
     assert crossing.job(job_id).state is State.READY

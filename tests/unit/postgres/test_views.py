@@ -10,8 +10,9 @@ from psycopg import sql
 from conformance import Harness
 from standfast.errors import JobNotFoundError
 from standfast.model.crash import DeathKind
-from standfast.model.job import Failure
+from standfast.model.job import Failure, JobAction
 from standfast.model.states import Move, State
+from standfast.stores.contract import change_job
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.postgres import views
 from standfast.stores.postgres.statements import load_statements
@@ -65,9 +66,9 @@ class TestAnyText:
         assert harness.run(verbs.situation(text)) is None
         assert harness.run(verbs.history(text)) == ()
         assert harness.run(verbs.glance([text])) == {}
-        for verb in (verbs.cancel, verbs.requeue, verbs.discard):
+        for action in JobAction:
             with pytest.raises(JobNotFoundError):
-                harness.run(verb(text))
+                harness.run(change_job(verbs, action, text))
 
     def test_pages_begin_after_any_text(self, harness, model):
         """Any text has its place between ids, as it has where ids are texts themselves."""

@@ -11,8 +11,19 @@ from conformance import Harness
 from servers import RedisServer
 from standfast.errors import StoreFullError
 from standfast.model.crash import DeathKind
-from standfast.model.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
+from standfast.model.job import (
+    HISTORY_FIRST,
+    HISTORY_LAST,
+    Attempt,
+    Claim,
+    Ending,
+    JobAction,
+    OnConflict,
+    Progress,
+    Verdict,
+)
 from standfast.model.states import Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import ClaimAnswer, WorkerBeat
 from standfast.testing import FakeClock
 
@@ -92,7 +103,7 @@ def test_a_full_server_lets_work_come_to_its_end(private: RedisServer, store: Ha
     assert store.finish(worker, plain, Move.COMPLETE, result=b"1") is Verdict.ACCEPTED
     assert store.finish(worker, keyed, Move.COMPLETE, result=b"1") is Verdict.ACCEPTED
     assert store.finish(worker, retried, Move.RETRY) is Verdict.ACCEPTED
-    assert store.run(store.verbs.cancel(crashed.job_id))
+    assert store.run(cancel_job(store.verbs, crashed.job_id))
     store.run(store.verbs.reconcile(WorkerBeat(worker, 100, frozenset({crashed}))))
     assert store.bury(worker, DeathKind.VANISHED) == (crashed,)
     for claim in store.claim(other):
@@ -130,11 +141,11 @@ def test_a_full_server_can_be_operated(private: RedisServer, store: Harness) -> 
     store.run(store.verbs.pause("default"))
     (queue,) = (queue for queue in store.run(store.verbs.queues()) if queue.name == "default")
     assert queue.paused_at == store.clock.now() - timedelta(seconds=5)
-    store.run(store.verbs.cancel(replacing))
+    store.run(cancel_job(store.verbs, replacing))
     assert store.job(replacing).state is State.CANCELLED
-    store.run(store.verbs.requeue(dead[0]))
+    store.run(change_job(store.verbs, JobAction.RETRY, dead[0]))
     assert store.job(dead[0]).state is State.READY
-    store.run(store.verbs.discard(dead[1]))
+    store.run(change_job(store.verbs, JobAction.DISCARD, dead[1]))
     assert store.job(dead[1]).state is State.CANCELLED
     store.run(store.verbs.resume("default"))
     fill(private, is_full=False)

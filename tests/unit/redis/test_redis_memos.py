@@ -10,9 +10,10 @@ from redis_scene import Open, Servers, calls_of, everything, fill, names_of
 from conformance import Harness
 from servers import RedisServer
 from standfast.errors import StoreFullError, ValueNotStoredError
-from standfast.model.job import ClaimRef, Progress, Verdict
+from standfast.model.job import ClaimRef, JobAction, Progress, Verdict
 from standfast.model.memos import FOR_EVER, SLEEPING, Memo, Save, signal_memo, signal_reason
 from standfast.model.states import Move, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.redis.rows import to_progress, write_progress
 from standfast.testing import FakeClock
 
@@ -114,7 +115,7 @@ def test_names_of_signals_do_not_run_into_each_other(store: Harness) -> None:
     _save(store, worker, ref, 1, Memo("wait:signal:approved:1", b"x"), Memo("sleep:1", b"x"))
     assert store.finish(worker, ref, Move.SNOOZE, reason=WAITING, delay=FOR_EVER) is Verdict.ACCEPTED
     assert store.job(ref.job_id).state is State.SCHEDULED
-    store.run(store.verbs.requeue(ref.job_id))
+    store.run(change_job(store.verbs, JobAction.RETRY, ref.job_id))
     ref = store.claim_one(worker)
     store.finish(worker, ref, Move.SNOOZE, reason=SLEEPING, delay=timedelta(hours=1))
     assert store.job(ref.job_id).state is State.SCHEDULED
@@ -136,8 +137,8 @@ def test_a_suspended_job_is_among_no_others_that_wait_again(store: Harness, serv
     worker = store.register()
     leaving: Iterable[Callable[[str], object]] = (
         lambda job_id: store.run(store.verbs.signal(job_id, "approved", "1", b"x")),
-        lambda job_id: store.run(store.verbs.requeue(job_id)),
-        lambda job_id: store.run(store.verbs.cancel(job_id)),
+        lambda job_id: store.run(change_job(store.verbs, JobAction.RETRY, job_id)),
+        lambda job_id: store.run(cancel_job(store.verbs, job_id)),
         lambda _: store.clock.advance(61),
     )
     for leave in leaving:
@@ -183,7 +184,7 @@ def test_memos_are_forgotten_with_their_job(store: Harness, server: redis.Redis)
     assert not store.run(store.verbs.signal(dying.job_id, "approved", "2", b"x"))
     kept = {"cursor": b"1", signal_memo("approved", "1"): b"x"}
     assert _memos(store, plain.job_id) == _memos(store, dying.job_id) == kept
-    store.run(store.verbs.discard(dying.job_id))
+    store.run(change_job(store.verbs, JobAction.DISCARD, dying.job_id))
     store.clock.advance(1)
     assert store.run(store.verbs.forget_jobs(timedelta(), 100)) == 2
     assert not {name for name in names_of(server) if ":memo:" in name}

@@ -14,8 +14,19 @@ from conformance.agreeing import History
 from conformance.harness import TASK
 from standfast.errors import KeyTakenError, ValueNotStoredError
 from standfast.model.crash import Death, DeathKind
-from standfast.model.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
+from standfast.model.job import (
+    ClaimRef,
+    Ending,
+    Failure,
+    JobAction,
+    KnownTask,
+    NewJob,
+    OnConflict,
+    Progress,
+    Verdict,
+)
 from standfast.model.states import ENDINGS, RETURNS, Move, Reason, State
+from standfast.stores.contract import cancel_job, change_job
 from standfast.stores.values import ClaimRequest, JobFilter, WorkerInfo
 from standfast.stores.verb import Script, Statement, follow
 from standfast.testing import FakeClock
@@ -150,7 +161,7 @@ def test_a_burial_begins_anew_when_something_came_between(store: Harness) -> Non
         assert isinstance(script, Script)
         names.append(script.name)
         if names == ["orphans", "bury"]:
-            store.run(store.verbs.cancel(placed.job_id))
+            store.run(cancel_job(store.verbs, placed.job_id))
         return store.run(scripted(script.name, *script.args))
 
     bury = store.verbs.bury(placed.worker, Death(DeathKind.STOPPED))
@@ -228,7 +239,7 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
     store.finish(worker, replaced, Move.RETRY)
     store.finish(worker, claims[unknown], Move.BLOCK, reason=Reason.NO_WORKER)
     _crash_with_all(store)
-    store.run(store.verbs.requeue(dying.job_id))
+    store.run(change_job(store.verbs, JobAction.RETRY, dying.job_id))
     last = store.register()
     groups = {each.group for each in store.beat(last).suspects}
     for group in (0, *groups):

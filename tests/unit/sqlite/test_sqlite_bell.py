@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from standfast.model.job import NewJob
+from standfast.stores.contract import cancel_job
 from standfast.stores.sqlite import notify
 from standfast.stores.sqlite.notify import SqliteListener
 from standfast.stores.sqlite.store import SqliteBackend
@@ -75,7 +76,7 @@ async def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
     async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
         enqueue(backend)
         after_enqueue = [await worker.wait(LONG), await waiter.wait(0)]
-        await backend.arun(backend.verbs.cancel("job"))
+        await backend.arun(cancel_job(backend.verbs, "job"))
         assert [after_enqueue, [await worker.wait(0), await waiter.wait(LONG)]] == [[True, False], [False, True]]
 
 
@@ -114,7 +115,7 @@ def test_verbs_that_make_nothing_due_do_not_ring(backend: SqliteBackend) -> None
     assert rings == []
     backend.run(backend.verbs.resume("mail"))
     assert rings == [Tone.WORK]
-    backend.run(backend.verbs.cancel("job"))
+    backend.run(cancel_job(backend.verbs, "job"))
     assert rings == [Tone.WORK, Tone.RESULT]
 
 

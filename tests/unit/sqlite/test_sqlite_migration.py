@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from standfast.model.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
+from standfast.model.job import ClaimRef, Ending, JobAction, NewJob, OnConflict, OnLate, Progress, Verdict
 from standfast.model.memos import FOR_EVER, Memo, Save, signal_memo, signal_reason
 from standfast.model.records import Change, Decision, Fire, Kind, Record
 from standfast.model.states import Move, State
+from standfast.stores.contract import change_job
 from standfast.stores.rows import seconds_to_micros, to_micros
 from standfast.stores.sqlite.statements import load_migrations, this_boot
 from standfast.stores.sqlite.store import SqliteBackend
@@ -114,7 +115,7 @@ def test_life_goes_on(backend: SqliteBackend) -> None:
     """Jobs that were stored before are claimed, finished and requeued, and stand beside new ones with keys."""
     run, verbs = backend.run, backend.verbs
     assert run(verbs.finish("w", [Ending(ClaimRef("c", 4), Move.COMPLETE, result=b"3")])) == (Verdict.ACCEPTED,)
-    run(verbs.requeue("e"))
+    run(change_job(verbs, JobAction.RETRY, "e"))
     run(verbs.enqueue([NewJob("f", "send", b"6", key="k", tags=("t",), metadata={"n": "1"})]))
     again = NewJob("g", "send", b"7", key="k", on_conflict=OnConflict.RETURN)
     assert run(verbs.enqueue([again])) == {"g": "f"}

@@ -9,6 +9,7 @@ from household import SETTINGS, Household
 from standfast.events import WorkerLost
 from standfast.model.crash import DeathKind
 from standfast.model.job import ClaimRef, NewJob, OnConflict
+from standfast.stores.contract import cancel_job
 from standfast.stores.values import DueSuspects, Vitals
 from standfast.supervisor.child import Exit, Phase
 from standfast.worker.messages import Adopt, Buried, Renewed, Revoke
@@ -21,7 +22,7 @@ async def test_a_revocation_is_heard_before_the_renewal() -> None:
     house = Household()
     house.beat()
     house.claim_and_note("ours")
-    house.backend.run(house.verbs.cancel("job"))
+    house.backend.run(cancel_job(house.verbs, "job"))
     house.backend.run(house.verbs.pause("mail"))
     await house.next_words()
     revoke, renewed = await house.next_words()
@@ -34,7 +35,7 @@ async def test_a_beat_says_for_how_long_cancelled_jobs_go_on_that_were_told_to_e
     house = Household()
     house.beat()
     house.claim_and_note("ours")
-    house.backend.run(house.verbs.cancel("job"))
+    house.backend.run(cancel_job(house.verbs, "job"))
     await house.next_words()
     await house.next_words()  # it is told with the second beat at the latest
     for _ in range(4):

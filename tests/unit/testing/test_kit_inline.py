@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from standfast import Standfast, State
+from standfast.model.job import JobAction
+from standfast.stores.contract import change_job
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_a_dead_job_that_is_requeued_runs_at_once(app, kit):
     handle = once.enqueue()
     kit.drain()
     with kit.inline():
-        app.call(app.verbs.requeue(handle.id))
+        app.call(change_job(app.verbs, JobAction.RETRY, handle.id))
     assert handle.status() is State.COMPLETED
 
 

@@ -22,6 +22,8 @@ from standfast import (
     WaitTimeoutError,
 )
 from standfast.events import JobSnoozed
+from standfast.model.job import JobAction
+from standfast.stores.contract import change_job
 from standfast.testing import StandfastKit
 
 
@@ -235,7 +237,7 @@ def test_a_changed_step_is_deadly_and_a_fixed_deploy_goes_on(app, kit):
     assert handle.job().state == "dead"
     assert "has done step 'charge', and this code comes first to step 'pay'" in handle.job().error
     name[0] = "charge"
-    app.call(app.verbs.requeue(handle.id))
+    app.call(change_job(app.verbs, JobAction.RETRY, handle.id))
     kit.drain()
     assert handle.status() == "completed"
     assert done == ["charged"]

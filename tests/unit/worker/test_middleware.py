@@ -12,6 +12,7 @@ from stage import Stage, play, working
 from standfast import ConfigurationError, Context, Retry, Snooze, Standfast, Success
 from standfast.durable.runtime import current_attempt
 from standfast.model.states import State
+from standfast.stores.contract import cancel_job
 from standfast.worker import execution
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
@@ -299,7 +300,7 @@ def test_cancellation_reaches_the_handler_within(kind: str) -> None:
         handle = app.tasks[kind].enqueue("hello")
         async with working(stage):
             await stage.until(began.is_set)
-            stage.backend.run(stage.backend.verbs.cancel(handle.id))
+            stage.backend.run(cancel_job(stage.backend.verbs, handle.id))
             stage.pass_on()
             job = await stage.settled(handle)
         assert (job.state, job.reason) == (State.CANCELLED, "requested")

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import compile_path
 
 from standfast.admin.figures import FiguresSeen
-from standfast.admin.job_search import ACTS_ON, MOST_WRITTEN
+from standfast.admin.job_search import MOST_WRITTEN
 from standfast.admin.operation import NotThereError
 from standfast.dashboard.web.charts import SPANS, charts_of
 from standfast.dashboard.web.cookies import clear_flash, read_flash
@@ -19,7 +19,7 @@ from standfast.dashboard.web.render import page_of, problem_of
 from standfast.dashboard.web.site import Site, View
 from standfast.errors import StandfastError
 from standfast.model.alerts import Severity
-from standfast.model.job import JobAction
+from standfast.model.job import ACTS_ON, JobAction
 from standfast.model.states import State
 
 Shown = Mapping[str, Any]

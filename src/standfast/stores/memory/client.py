@@ -5,14 +5,27 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
-from standfast.model.job import Attempt, Cancellation, Glance, Job, JobAction, NewJob
+from standfast.model.job import Attempt, Glance, Job, JobAction, NewJob
 from standfast.model.memos import MEMOS_LIMIT, Memo, is_signal, is_suspended, signal_memo, signal_name
-from standfast.model.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
+from standfast.model.states import CLAIMED, FINAL, WAITING, Reason, State
 from standfast.stores.memory.rows import JobRow, KeyConflicts, MemoRow, Tables, in_one_step, key_of, verb
-from standfast.stores.refusals import key_taken, not_discarded, not_requeued, not_rescheduled, too_many_signals
-from standfast.stores.values import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
-from standfast.stores.verb import Access, Verb, enqueuing, known_before
+from standfast.stores.refusals import (
+    is_refused,
+    too_many_signals,
+)
+from standfast.stores.values import (
+    JobFilter,
+    JobOutcome,
+    JobPage,
+    KeyHolder,
+    Queue,
+    QueueAge,
+    QueueAges,
+    Situation,
+    UnknownAge,
+    Worker,
+)
+from standfast.stores.verb import Access, Verb, changing_jobs, enqueuing, known_before
 
 
 class ClientVerbs(Tables):
@@ -66,21 +79,6 @@ class ClientVerbs(Tables):
         row = self._jobs.get(job_id)
         return () if row is None else tuple(claim.view() for claim in row.claims)
 
-    @verb(Access.WRITE, tells=True)
-    def cancel(self, job_id: str) -> Cancellation:
-        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
-        return self._cancel(self._job(job_id))
-
-    def _cancel(self, row: JobRow) -> Cancellation:
-        if row.state in FINAL:
-            return Cancellation.TOO_LATE
-        if row.state in CLAIMED:
-            row.cancel_requested = True
-            return Cancellation.REQUESTED
-        self._give_key_back(row)
-        row.cancel(self._clock.now())
-        return Cancellation.CANCELLED
-
     def _give_key_back(self, row: JobRow) -> None:
         key = key_of(row.new)
         if key is not None and row.after is not None:
@@ -107,84 +105,58 @@ class ClientVerbs(Tables):
             row.wait(now)
         return True
 
-    @verb(Access.WRITE, wakes=True)
-    def requeue(self, job_id: str) -> None:
-        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now."""
-        self._requeue(job_id)
+    def change_jobs(
+        self,
+        action: JobAction,
+        job_ids: Sequence[str],
+        run_at: datetime | None = None,
+        instead: NewJob | None = None,
+    ) -> Verb[Mapping[str, JobOutcome]]:
+        def change_all() -> Mapping[str, JobOutcome]:
+            return {job_id: self._change_job(action, job_id, run_at, instead) for job_id in dict.fromkeys(job_ids)}
 
-    def _requeue(self, job_id: str) -> None:
-        row, now = self._job(job_id), self._clock.now()
+        return changing_jobs(action, instead, partial(in_one_step, change_all))
+
+    def _change_job(
+        self, action: JobAction, job_id: str, run_at: datetime | None = None, instead: NewJob | None = None
+    ) -> JobOutcome:
+        row, now = self._jobs.get(job_id), self._clock.now()
+        if row is None:
+            return JobOutcome(changed=False)
         state = row.state_at(now)
-        if state in MOVES[Move.REQUEUE].sources:
-            self._take_key_again(row, now)
-            row.attempt = row.crashes = 0
-            row.error, row.cancel_requested = None, False
-        elif state is not State.SCHEDULED:
-            raise not_requeued(job_id, state)
-        row.wait(now)
+        if is_refused(action, state, row.reason):
+            return JobOutcome(changed=False, state=state)
+        if action is JobAction.RETRY:
+            if holder := self._take_key_again(row, now):
+                return JobOutcome(changed=False, state=state, holder=holder)
+            if state is State.DEAD:
+                row.attempt = row.crashes = 0
+                row.error, row.cancel_requested = None, False
+            row.wait(now)
+        elif action is JobAction.RESCHEDULE:
+            assert run_at is not None
+            row.run_at = run_at
+        elif action is JobAction.DISCARD:
+            if instead is not None:
+                self._enqueue((instead,))
+            row.end(State.CANCELLED, now, Reason.DISCARDED)
+        elif state in CLAIMED:
+            row.cancel_requested = True
+        else:
+            self._give_key_back(row)
+            row.cancel(now)
+        return JobOutcome(changed=True, state=state)
 
-    @verb(Access.WRITE, wakes=True)
-    def reschedule(self, job_id: str, run_at: datetime) -> None:
-        """Let a scheduled or ready job be due at another time."""
-        self._reschedule(job_id, run_at)
-
-    def _reschedule(self, job_id: str, run_at: datetime) -> None:
-        row = self._job(job_id)
-        if row.state is not State.SCHEDULED or is_suspended(row.reason):
-            raise not_rescheduled(job_id, row.state_at(self._clock.now()))
-        row.run_at = run_at
-
-    def _take_key_again(self, row: JobRow, now: datetime) -> None:
+    def _take_key_again(self, row: JobRow, now: datetime) -> KeyHolder | None:
+        """Give a dead job its key again; return the job that has it, if another does."""
         key = key_of(row.new)
-        if key is None:
-            return
+        if key is None or row.state is not State.DEAD:
+            return None
         holder = self._jobs.get(self._holders.get(key, row.new.id), row)
         if holder.has_key(now):
-            raise key_taken(*key, holder.new.id, holder.state_at(now), requeued=row.new.id)
+            return KeyHolder(*key, holder.new.id, holder.state_at(now))
         self._holders[key] = row.new.id
-
-    @verb(Access.WRITE, tells=True)
-    def discard(self, job_id: str) -> None:
-        """End a dead job as cancelled(discarded)."""
-        self._discard(self._dead(job_id))
-
-    @verb(Access.WRITE, wakes=True, tells=True)
-    def supersede(self, job_id: str, job: NewJob) -> None:
-        """Discard a dead job and accept another in its place."""
-        row = self._dead(job_id)
-        self._enqueue((job,))
-        self._discard(row)
-
-    def _dead(self, job_id: str) -> JobRow:
-        row = self._job(job_id)
-        if row.state not in MOVES[Move.DISCARD].sources:
-            raise not_discarded(job_id, row.state_at(self._clock.now()))
-        return row
-
-    def _discard(self, row: JobRow) -> None:
-        row.end(MOVES[Move.DISCARD].target, self._clock.now(), Reason.DISCARDED)
-
-    @verb(Access.WRITE, wakes=True, tells=True)
-    def change_jobs(
-        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
-    ) -> frozenset[str]:
-        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
-        return frozenset(job_id for job_id in job_ids if self._changed(action, job_id, run_at))
-
-    def _changed(self, action: JobAction, job_id: str, run_at: datetime | None) -> bool:
-        try:
-            if action is JobAction.RETRY:
-                self._requeue(job_id)
-            elif action is JobAction.DISCARD:
-                self._discard(self._dead(job_id))
-            elif action is JobAction.CANCEL:
-                row = self._job(job_id)
-                return row.after is None and self._cancel(row) is not Cancellation.TOO_LATE
-            elif run_at is not None:
-                self._reschedule(job_id, run_at)
-        except (JobNotFoundError, JobStateError, KeyTakenError):
-            return False
-        return True
+        return None
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> None:

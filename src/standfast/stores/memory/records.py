@@ -7,6 +7,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
+from standfast.model.job import JobAction
 from standfast.model.records import FIRES_KEPT, Change, Fire, Kind, Record
 from standfast.model.states import CLAIMED
 from standfast.stores.memory.client import ClientVerbs
@@ -67,8 +68,7 @@ class RecordVerbs(ClientVerbs):
             self._records[place] = Record(*place, change.seen + 1, change.due_at, change.body, change.token)
             self._note_fires(change)
         for job_id in (*change.withdraws, *change.cancels):
-            if job_id in self._jobs:
-                self._cancel(self._jobs[job_id])
+            self._change_job(JobAction.CANCEL, job_id)
         self._enqueue(change.jobs)
         return True
 

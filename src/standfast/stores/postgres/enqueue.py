@@ -7,22 +7,19 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from standfast.errors import ConfigurationError, StoreUnavailableError
-from standfast.model.job import Cancellation, JobAction, NewJob, OnConflict
-from standfast.model.memos import is_suspended
-from standfast.model.states import CLAIMED, FINAL, MOVES, Move, Reason, State
+from standfast.errors import ConfigurationError, JobNotFoundError, StoreUnavailableError
+from standfast.model.job import JobAction, NewJob, OnConflict
+from standfast.model.states import CLAIMED, FINAL, Reason, State
 from standfast.stores.postgres.finish import columns
 from standfast.stores.postgres.rows import Level, RememberingVerbs, is_id
 from standfast.stores.refusals import (
-    key_taken,
+    is_refused,
     makes_way,
     no_such_job,
-    not_discarded,
-    not_requeued,
-    not_rescheduled,
 )
 from standfast.stores.rows import span_to_micros, to_micros, to_micros_or_none
-from standfast.stores.statements import MANY, Row
+from standfast.stores.statements import MANY_CHANGED, Row
+from standfast.stores.values import JobOutcome, KeyHolder
 from standfast.stores.verb import (
     Access,
     Command,
@@ -32,6 +29,7 @@ from standfast.stores.verb import (
     Together,
     Try,
     Verb,
+    changing_jobs,
     enqueuing,
     known_before,
     verb,
@@ -385,44 +383,31 @@ _LOOKS = 10
 class ClientVerbs(EnqueueVerbs):
     """The writes of clients. Where a job moves between the look and the act, they look again."""
 
-    @verb(Access.WRITE, tells=True, once=True)
-    def cancel(self, job_id: str) -> Steps[Cancellation]:
-        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
-        return (yield from self._decide(job_id, self._cancel))
-
-    @verb(Access.WRITE, wakes=True, once=True)
-    def requeue(self, job_id: str) -> Steps[None]:
-        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
-        yield from self._decide(job_id, self._requeue)
-
-    @verb(Access.WRITE, wakes=True, once=True)
-    def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
-        """Let a scheduled or ready job be due at another time."""
-        yield from self._decide(job_id, partial(self._reschedule, to_micros(run_at)))
-
-    @verb(Access.WRITE, tells=True, once=True)
-    def discard(self, job_id: str) -> Steps[None]:
-        """End a dead job as cancelled(discarded)."""
-        yield from self._decide(job_id, self._discard)
-
-    @verb(Access.WRITE, wakes=True, tells=True, once=True)
-    def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
-        """Discard a dead job and accept another in its place."""
-        yield from self._decide(job_id, partial(self._supersede, job))
-
-    @verb(Access.WRITE, wakes=True, tells=True, once=True)
     def change_jobs(
-        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
-    ) -> Steps[frozenset[str]]:
-        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        self,
+        action: JobAction,
+        job_ids: Sequence[str],
+        run_at: datetime | None = None,
+        instead: NewJob | None = None,
+    ) -> Verb[Mapping[str, JobOutcome]]:
+        if len(job_ids) == 1:
+            steps = partial(self._change_one, action, job_ids[0], run_at, instead)
+        else:
+            steps = partial(self._change_many, action, job_ids, run_at)
+        return changing_jobs(action, instead, steps)
+
+    def _change_many(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None
+    ) -> Steps[Mapping[str, JobOutcome]]:
+        """Change what nobody else has locked. Where the jobs were is not known."""
         jobs, now = [job_id for job_id in job_ids if is_id(job_id)], self._given_now()
         if action is JobAction.RETRY:
             yield from self._take_keys_again(jobs)
         changed: set[str] = set()
-        for name in MANY[action]:
+        for name in MANY_CHANGED[action]:
             what = (now, jobs) if run_at is None else (now, jobs, to_micros(run_at))
             changed.update(job_id for (job_id,) in (yield Query(self._sql[name], what)))
-        return frozenset(changed)
+        return dict.fromkeys(changed, JobOutcome(changed=True))
 
     def _take_keys_again(self, jobs: Sequence[str]) -> Steps[None]:
         """Give the keys that are free to those of the dead jobs that had them."""
@@ -444,6 +429,15 @@ class ClientVerbs(EnqueueVerbs):
         """Undo `pause`."""
         yield Last(Command(self._sql["resume"], (queue,)))
 
+    def _change_one(
+        self, action: JobAction, job_id: str, run_at: datetime | None, instead: NewJob | None
+    ) -> Steps[Mapping[str, JobOutcome]]:
+        try:
+            outcome = yield from self._decide(job_id, partial(self._change_job, action, run_at, instead))
+        except JobNotFoundError:
+            outcome = JobOutcome(changed=False)
+        return {job_id: outcome}
+
     def _decide(self, job_id: str, act: Callable[[JobSnapshot], Steps[T | None]]) -> Steps[T]:
         """Look a job up and act upon it, until the act finds it where it was."""
         for _ in range(_LOOKS):
@@ -455,16 +449,32 @@ class ClientVerbs(EnqueueVerbs):
                 return done
         raise StoreUnavailableError(f"job {job_id} moved at each of {_LOOKS} looks, nothing was changed: try again")
 
-    def _cancel(self, job: JobSnapshot) -> Steps[Cancellation | None]:
-        if job.state in FINAL:
-            return Cancellation.TOO_LATE
+    def _change_job(
+        self, action: JobAction, run_at: datetime | None, instead: NewJob | None, job: JobSnapshot
+    ) -> Steps[JobOutcome | None]:
+        if is_refused(action, job.state, job.reason):
+            return JobOutcome(changed=False, state=job.state)
+        done: object
+        if action is JobAction.RETRY:
+            done = yield from self._retry(job)
+        elif action is JobAction.CANCEL:
+            done = yield from self._cancel(job)
+        elif action is JobAction.DISCARD:
+            done = yield from self._discard(job, instead)
+        else:
+            assert run_at is not None
+            done = yield Query(self._sql["reschedule"], (job.id, to_micros(run_at), job.reason))
+        if isinstance(done, KeyHolder):
+            return JobOutcome(changed=False, state=job.state, holder=done)
+        return JobOutcome(changed=True, state=job.state) if done else None
+
+    def _cancel(self, job: JobSnapshot) -> Steps[bool]:
         if job.state in CLAIMED:
-            asked = yield Command(self._sql["ask_to_cancel"], (job.id,))
-            return Cancellation.REQUESTED if asked else None
+            asked: int = yield Command(self._sql["ask_to_cancel"], (job.id,))
+            return asked > 0
         if not (yield from self._give_key_back(job)):
-            return None
-        withdrawn = yield from withdraw(self._sql, job.id, Reason.REQUESTED, self._given_now())
-        return Cancellation.CANCELLED if withdrawn else None
+            return False
+        return (yield from withdraw(self._sql, job.id, Reason.REQUESTED, self._given_now()))
 
     def _give_key_back(self, job: JobSnapshot) -> Steps[bool]:
         """Give the key of a job that waits for the end of a claimed one back to that; False where that has ended.
@@ -480,38 +490,21 @@ class ClientVerbs(EnqueueVerbs):
         yield from give_key(self._sql, job.task, job.key, job.after)
         return True
 
-    def _requeue(self, job: JobSnapshot) -> Steps[bool | None]:
-        if job.state in MOVES[Move.REQUEUE].sources:
-            if job.key is not None:
-                yield from self._take_key_again(job, job.key)
-            done = yield Command(self._sql["revive"], (self._given_now(), job.id))
-        elif job.state is State.SCHEDULED:
-            done = yield Command(self._sql["make_due"], (self._given_now(), job.id))
-        else:
-            raise not_requeued(job.id, job.state)
-        return True if done else None
+    def _retry(self, job: JobSnapshot) -> Steps[int | KeyHolder]:
+        """Return what was changed, or who has the key of the job."""
+        if job.state is State.DEAD and job.key is not None:
+            now = yield from lock_keys(self._sql, [(job.task, job.key)], self._given_now())
+            holder = yield from holder_of(self._sql, job.task, job.key, now)
+            if holder is not None and holder.id != job.id:
+                return KeyHolder(job.task, job.key, holder.id, holder.state)
+            yield from give_key(self._sql, job.task, job.key, job.id)
+        name = "revive" if job.state is State.DEAD else "make_due"
+        changed: int = yield Command(self._sql[name], (self._given_now(), job.id))
+        return changed
 
-    def _reschedule(self, run_at: int, job: JobSnapshot) -> Steps[bool | None]:
-        if job.state not in {State.READY, State.SCHEDULED} or is_suspended(job.reason):
-            raise not_rescheduled(job.id, job.state)
-        done = yield Query(self._sql["reschedule"], (job.id, run_at, job.reason))
-        return True if done else None
-
-    def _take_key_again(self, job: JobSnapshot, key: str) -> Steps[None]:
-        now = yield from lock_keys(self._sql, [(job.task, key)], self._given_now())
-        holder = yield from holder_of(self._sql, job.task, key, now)
-        if holder is not None and holder.id != job.id:
-            raise key_taken(holder.task, holder.key, holder.id, holder.state, requeued=job.id)
-        yield from give_key(self._sql, job.task, key, job.id)
-
-    def _supersede(self, new: NewJob, job: JobSnapshot) -> Steps[bool | None]:
-        """Accept the new one first: who requeues the other also takes its key before it changes the job."""
-        if job.state in MOVES[Move.DISCARD].sources:
-            yield from self._enqueue((new,), is_last=False)
-        return (yield from self._discard(job))
-
-    def _discard(self, job: JobSnapshot) -> Steps[bool | None]:
-        if job.state not in MOVES[Move.DISCARD].sources:
-            raise not_discarded(job.id, job.state)
-        done = yield Command(self._sql["discard"], (self._given_now(), job.id))
-        return True if done else None
+    def _discard(self, job: JobSnapshot, instead: NewJob | None) -> Steps[int]:
+        """Accept another first, if one is given: who retries the job also takes its key before it changes the job."""
+        if instead is not None:
+            yield from self._enqueue((instead,), is_last=False)
+        ended: int = yield Command(self._sql["discard"], (self._given_now(), job.id))
+        return ended

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from standfast.errors import JobNotFoundError
-from standfast.model.job import Cancellation, ClaimRef, NewJob, Verdict
+from standfast.model.job import ClaimRef, JobAction, NewJob, Verdict
 from standfast.model.memos import LAST_NUMBER, MEMOS_LIMIT, Memo, Save, signal_memo, signal_reason
 from standfast.model.records import FIRES_KEPT, Change, Fire, Kind, Record
 from standfast.model.states import CLAIMED, FINAL
@@ -26,7 +26,7 @@ from standfast.stores.postgres.rows import is_id, readable
 from standfast.stores.refusals import not_withdrawn, too_many_signals
 from standfast.stores.rows import from_micros, span_to_micros, to_micros, to_micros_or_none
 from standfast.stores.statements import to_fire, to_record
-from standfast.stores.values import DueRecords
+from standfast.stores.values import DueRecords, JobOutcome
 from standfast.stores.verb import (
     Access,
     Command,
@@ -239,22 +239,22 @@ class RecordVerbs(ClientVerbs):
                 yield from self._enqueue(jobs, is_last=False)
                 jobs = []
                 yield from self._end_each(change.withdraws, self._withdraw)
-                yield from self._end_each(change.cancels, self._cancel)
+                yield from self._end_each(change.cancels, partial(self._change_job, JobAction.CANCEL, None, None))
             jobs += change.jobs
         yield from self._enqueue(jobs)
 
     def _end_each(
-        self, job_ids: Iterable[str], act: Callable[[JobSnapshot], Steps[Cancellation | None]]
+        self, job_ids: Iterable[str], act: Callable[[JobSnapshot], Steps[JobOutcome | None]]
     ) -> Steps[None]:
         for job_id in job_ids:
             with suppress(JobNotFoundError):
                 yield from self._decide(job_id, act)
 
-    def _withdraw(self, job: JobSnapshot) -> Steps[Cancellation | None]:
+    def _withdraw(self, job: JobSnapshot) -> Steps[JobOutcome | None]:
         """Cancel a job that nobody has in hand. Where somebody has, raise what undoes the whole call."""
         if job.state in CLAIMED:
             raise not_withdrawn(job.id)
-        return (yield from self._cancel(job))
+        return (yield from self._change_job(JobAction.CANCEL, None, None, job))
 
     def _lock_ahead(self, changes: Sequence[Change]) -> Steps[None]:
         """Lock all keys and jobs that are to be touched, in the order in which everybody does.

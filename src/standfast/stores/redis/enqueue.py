@@ -5,20 +5,18 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from standfast.model.job import Cancellation, JobAction, NewJob
+from standfast.model.job import JobAction, NewJob
 from standfast.model.memos import MEMOS_LIMIT, signal_memo, signal_reason
 from standfast.model.states import State
 from standfast.stores.redis.rows import is_short, pack, pairs, write_job, write_memo, write_short_job
 from standfast.stores.refusals import (
     key_taken,
     no_such_job,
-    not_discarded,
-    not_requeued,
-    not_rescheduled,
     too_many_signals,
 )
 from standfast.stores.rows import span_to_micros, to_micros
-from standfast.stores.verb import Access, Script, Steps, Verb, enqueuing, verb
+from standfast.stores.values import JobOutcome, KeyHolder
+from standfast.stores.verb import Access, Script, Steps, Verb, changing_jobs, enqueuing, verb
 
 
 class EnqueueVerbs:
@@ -37,7 +35,7 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
     columns, texts = in_columns(jobs)
     met, holder = yield Script("enqueue", (pack(columns), texts))
     if holder is not None:
-        raise key_taken(*(word.decode() for word in holder))
+        raise key_taken(_key_holder(holder))
     return {job_id.decode(): other.decode() for job_id, other in pairs(met)}
 
 
@@ -97,63 +95,42 @@ def _more(job: NewJob) -> tuple[Any, ...]:
 class ClientVerbs:
     """The writes of clients."""
 
-    @verb(Access.WRITE, tells=True, once=True)
-    def cancel(self, job_id: str) -> Steps[Cancellation]:
-        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
-        outcome = yield from _ask("cancel", job_id)
-        return Cancellation(outcome.decode())
-
     @verb(Access.WRITE, wakes=True)
     def signal(self, job_id: str, name: str, token: str, body: bytes) -> Steps[bool]:
         """Send a signal to a job that is not final; one that waits for it becomes ready."""
         memo = (signal_memo(name, token), write_memo(body))
-        sent = yield from _ask("signal", job_id, signal_reason(name), *memo, str(MEMOS_LIMIT))
+        sent = yield Script("signal", (job_id, signal_reason(name), *memo, str(MEMOS_LIMIT)))
+        if sent is None:
+            raise no_such_job(job_id)
         if sent < 0:
             raise too_many_signals(job_id)
         return bool(sent)
 
-    @verb(Access.WRITE, wakes=True, once=True)
-    def requeue(self, job_id: str) -> Steps[None]:
-        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
-        state, *holder = yield from _ask("requeue", job_id)
-        if holder:
-            raise key_taken(*(word.decode() for word in holder), requeued=job_id)
-        was = state.decode()
-        if was not in {State.DEAD, State.SCHEDULED}:
-            raise not_requeued(job_id, was)
-
-    @verb(Access.WRITE, wakes=True, once=True)
-    def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
-        """Let a scheduled or ready job be due at another time."""
-        refused = yield from _ask("reschedule", job_id, str(to_micros(run_at)))
-        if refused:
-            raise not_rescheduled(job_id, refused.decode())
-
-    @verb(Access.WRITE, tells=True, once=True)
-    def discard(self, job_id: str) -> Steps[None]:
-        """End a dead job as cancelled(discarded)."""
-        state = yield from _ask("discard", job_id)
-        if state.decode() != State.DEAD:
-            raise not_discarded(job_id, state.decode())
-
-    @verb(Access.WRITE, wakes=True, tells=True, once=True)
-    def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
-        """Discard a dead job and accept another in its place."""
-        columns, text = in_columns((job,))
-        state, *holder = yield from _ask("supersede", job_id, pack(columns), text)
-        if holder:
-            raise key_taken(*(word.decode() for word in holder))
-        if state.decode() != State.DEAD:
-            raise not_discarded(job_id, state.decode())
-
-    @verb(Access.WRITE, wakes=True, tells=True, once=True)
     def change_jobs(
-        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
-    ) -> Steps[frozenset[str]]:
-        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        self,
+        action: JobAction,
+        job_ids: Sequence[str],
+        run_at: datetime | None = None,
+        instead: NewJob | None = None,
+    ) -> Verb[Mapping[str, JobOutcome]]:
+        if instead is not None:
+            (job_id,) = job_ids
+            return changing_jobs(action, instead, partial(self._supersede, job_id, instead))
+        return changing_jobs(action, None, partial(self._change_jobs, action, list(dict.fromkeys(job_ids)), run_at))
+
+    def _change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None
+    ) -> Steps[Mapping[str, JobOutcome]]:
         at = "" if run_at is None else str(to_micros(run_at))
-        changed = yield Script("change_jobs", (action.value, at, pack(list(job_ids))))
-        return frozenset(job_id.decode() for job_id in changed)
+        replies = yield Script("change_jobs", (action.value, at, pack(job_ids)))
+        return dict(zip(job_ids, map(_outcome, replies), strict=True))
+
+    def _supersede(self, job_id: str, instead: NewJob) -> Steps[Mapping[str, JobOutcome]]:
+        columns, text = in_columns((instead,))
+        state, *holder = (yield Script("supersede", (job_id, pack(columns), text))) or (b"",)
+        if holder:
+            raise key_taken(_key_holder(holder))
+        return {job_id: _outcome((state.decode() == State.DEAD, state))}
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
@@ -166,8 +143,12 @@ class ClientVerbs:
         yield Script("resume", (queue,))
 
 
-def _ask(name: str, job_id: str, *more: str | bytes) -> Steps[Any]:
-    reply = yield Script(name, (job_id, *more))
-    if reply is None:
-        raise no_such_job(job_id)
-    return reply
+def _outcome(reply: Sequence[Any]) -> JobOutcome:
+    changed, state, *holder = reply
+    was = State(state.decode()) if state else None
+    return JobOutcome(bool(changed), was, _key_holder(holder) if holder else None)
+
+
+def _key_holder(words: Sequence[bytes]) -> KeyHolder:
+    task, key, job_id, state = (word.decode() for word in words)
+    return KeyHolder(task, key, job_id, State(state))

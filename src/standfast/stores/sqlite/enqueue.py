@@ -10,21 +10,28 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from standfast.model.job import Cancellation, JobAction, NewJob
-from standfast.model.memos import is_suspended
-from standfast.model.states import CLAIMED, FINAL, MOVES, Move, Reason, State
+from standfast.model.job import JobAction, NewJob
+from standfast.model.states import CLAIMED, FINAL, Reason, State
 from standfast.stores.refusals import (
-    key_taken,
+    is_refused,
     makes_way,
-    no_such_job,
-    not_discarded,
-    not_requeued,
-    not_rescheduled,
 )
 from standfast.stores.rows import from_micros, span_to_micros, to_micros
 from standfast.stores.sqlite.statements import SqliteVerbs, state_of, to_json
-from standfast.stores.statements import MANY
-from standfast.stores.verb import Access, Bulk, Command, Query, Steps, Verb, enqueuing, known_before, verb
+from standfast.stores.statements import MANY_CHANGED
+from standfast.stores.values import JobOutcome, KeyHolder
+from standfast.stores.verb import (
+    Access,
+    Bulk,
+    Command,
+    Query,
+    Steps,
+    Verb,
+    changing_jobs,
+    enqueuing,
+    known_before,
+    verb,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,57 +171,36 @@ class _Found(NamedTuple):
 class ClientVerbs(EnqueueVerbs):
     """The writes of clients."""
 
-    @verb(Access.WRITE, tells=True)
-    def cancel(self, job_id: str) -> Steps[Cancellation]:
-        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
-        job = yield from self._find(job_id)
-        return (yield from self._cancel(job))
-
-    @verb(Access.WRITE, wakes=True)
-    def requeue(self, job_id: str) -> Steps[None]:
-        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
-        job = yield from self._find(job_id)
-        if job.state in MOVES[Move.REQUEUE].sources:
-            yield from self._revive(job)
-        elif job.state is State.SCHEDULED:
-            yield Command(self._sql["make_due"], (job.seq, self._now()))
-        else:
-            raise not_requeued(job_id, job.state)
-
-    @verb(Access.WRITE, wakes=True)
-    def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
-        """Let a scheduled or ready job be due at another time."""
-        job = yield from self._find(job_id)
-        if job.state not in {State.READY, State.SCHEDULED} or is_suspended(job.reason):
-            raise not_rescheduled(job_id, job.state)
-        yield Command(self._sql["reschedule"], (job.seq, to_micros(run_at), self._now()))
-
-    @verb(Access.WRITE, tells=True)
-    def discard(self, job_id: str) -> Steps[None]:
-        """End a dead job as cancelled(discarded)."""
-        yield from self._discard(job_id)
-
-    @verb(Access.WRITE, wakes=True, tells=True)
-    def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
-        """Discard a dead job and accept another in its place."""
-        yield from self._discard(job_id)
-        yield from self._enqueue((job,))
-
-    @verb(Access.WRITE, wakes=True, tells=True)
     def change_jobs(
-        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
-    ) -> Steps[frozenset[str]]:
-        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        self,
+        action: JobAction,
+        job_ids: Sequence[str],
+        run_at: datetime | None = None,
+        instead: NewJob | None = None,
+    ) -> Verb[Mapping[str, JobOutcome]]:
+        if len(job_ids) == 1:
+            return changing_jobs(action, instead, partial(self._change_one, action, job_ids[0], run_at, instead))
+        return changing_jobs(action, instead, partial(self._change_many, action, job_ids, run_at))
+
+    def _change_one(
+        self, action: JobAction, job_id: str, run_at: datetime | None, instead: NewJob | None
+    ) -> Steps[Mapping[str, JobOutcome]]:
+        return {job_id: (yield from self._change_job(action, job_id, run_at, instead))}
+
+    def _change_many(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None
+    ) -> Steps[Mapping[str, JobOutcome]]:
+        """Change many by few statements, but for those whose change moves a key. Where the jobs were is not known."""
         jobs, now = to_json(job_ids), self._now()
         if action is JobAction.RETRY:
             for job_id, task, key in (yield Query(self._sql["dead_with_keys"], (jobs,))):
                 if (yield from holder_of(self._sql, task, key, now)) is None:
                     yield Command(self._sql["give_key"], (task, key, job_id))
         changed: set[str] = set()
-        for name in MANY[action]:
+        for name in MANY_CHANGED[action]:
             what = (jobs, now) if run_at is None else (jobs, now, to_micros(run_at))
             changed.update(job_id for (job_id,) in (yield Query(self._sql[name], what)))
-        return frozenset(changed)
+        return dict.fromkeys(changed, JobOutcome(changed=True))
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
@@ -226,39 +212,50 @@ class ClientVerbs(EnqueueVerbs):
         """Undo `pause`."""
         yield Command(self._sql["resume"], (queue,))
 
-    def _discard(self, job_id: str) -> Steps[None]:
-        job = yield from self._find(job_id)
-        if job.state not in MOVES[Move.DISCARD].sources:
-            raise not_discarded(job_id, job.state)
-        yield Command(self._sql["cancel_waiting"], (job.seq, Reason.DISCARDED.value, self._now()))
+    def _change_job(
+        self, action: JobAction, job_id: str, run_at: datetime | None = None, instead: NewJob | None = None
+    ) -> Steps[JobOutcome]:
+        job = yield from self._look_for(job_id)
+        if job is None:
+            return JobOutcome(changed=False)
+        if is_refused(action, job.state, job.reason):
+            return JobOutcome(changed=False, state=job.state)
+        holder = None
+        if action is JobAction.RETRY:
+            holder = yield from self._retry(job)
+        elif action is JobAction.CANCEL:
+            yield from self._cancel(job)
+        elif action is JobAction.DISCARD:
+            yield Command(self._sql["cancel_waiting"], (job.seq, Reason.DISCARDED.value, self._now()))
+            if instead is not None:
+                yield from self._enqueue((instead,))
+        else:
+            assert run_at is not None
+            yield Command(self._sql["reschedule"], (job.seq, to_micros(run_at), self._now()))
+        return JobOutcome(changed=holder is None, state=job.state, holder=holder)
 
-    def _cancel(self, job: _Found) -> Steps[Cancellation]:
-        if job.state in FINAL:
-            return Cancellation.TOO_LATE
+    def _retry(self, job: _Found) -> Steps[KeyHolder | None]:
+        """Make a job due now, unless its key is taken; return who has it."""
+        if job.state is not State.DEAD:
+            yield Command(self._sql["make_due"], (job.seq, self._now()))
+            return None
+        holder = yield from holder_of(self._sql, job.task, job.key, self._now())
+        if holder is not None:
+            return KeyHolder(holder.task, holder.key, holder.id, holder.state)
+        if job.key is not None:
+            yield Command(self._sql["give_key"], (job.task, job.key, job.id))
+        yield Command(self._sql["revive"], (job.seq, self._now()))
+        return None
+
+    def _cancel(self, job: _Found) -> Steps[None]:
         if job.state in CLAIMED:
             yield Command(self._sql["ask_to_cancel"], (job.seq,))
-            return Cancellation.REQUESTED
+            return
         yield Command(self._sql["cancel_waiting"], (job.seq, Reason.REQUESTED.value, self._now()))
         if job.after is not None:
             # While it waited so, the other one was claimed: it has its key back, and may be tried again.
             yield Command(self._sql["mark_replaced"], (job.after, 0))
             yield Command(self._sql["give_key"], (job.task, job.key, job.after))
-        return Cancellation.CANCELLED
-
-    def _revive(self, job: _Found) -> Steps[None]:
-        now = self._now()
-        holder = yield from holder_of(self._sql, job.task, job.key, now)
-        if holder is not None:
-            raise key_taken(holder.task, holder.key, holder.id, holder.state, requeued=job.id)
-        if job.key is not None:
-            yield Command(self._sql["give_key"], (job.task, job.key, job.id))
-        yield Command(self._sql["revive"], (job.seq, now))
-
-    def _find(self, job_id: str) -> Steps[_Found]:
-        job = yield from self._look_for(job_id)
-        if job is None:
-            raise no_such_job(job_id)
-        return job
 
     def _look_for(self, job_id: str) -> Steps[_Found | None]:
         rows = yield Query(self._sql["job_state"], (job_id,))

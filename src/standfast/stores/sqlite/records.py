@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from standfast.model.job import ClaimRef, Verdict
+from standfast.model.job import ClaimRef, JobAction, Verdict
 from standfast.model.memos import MEMOS_LIMIT, Memo, Save, signal_memo, signal_prefix, signal_reason
 from standfast.model.records import FIRES_KEPT, Change, Fire, Kind, Record
 from standfast.model.states import CLAIMED, FINAL, State
-from standfast.stores.refusals import not_withdrawn, too_many_signals
+from standfast.stores.refusals import no_such_job, not_withdrawn, too_many_signals
 from standfast.stores.rows import to_micros, to_micros_or_none
 from standfast.stores.sqlite.enqueue import ClientVerbs
 from standfast.stores.sqlite.statements import to_json
@@ -46,7 +46,9 @@ class MemoVerbs(ClientVerbs):
     @verb(Access.WRITE, wakes=True)
     def signal(self, job_id: str, name: str, token: str, body: bytes) -> Steps[bool]:
         """Send a signal to a job that is not final; one that waits for it becomes ready."""
-        job = yield from self._find(job_id)
+        job = yield from self._look_for(job_id)
+        if job is None:
+            raise no_such_job(job_id)
         if job.state in FINAL:
             return False
         memo = signal_memo(name, token)
@@ -117,20 +119,13 @@ class RecordVerbs(ClientVerbs):
             yield Command(self._sql["write_record"], place + version_now)
             yield from self._note_fires(change)
         for job_id in change.withdraws:
-            yield from self._take_back(job_id, is_asked_back=False)
-        for job_id in change.cancels:
-            yield from self._take_back(job_id, is_asked_back=True)
+            job = yield from self._look_for(job_id)
+            if job is not None and job.state in CLAIMED:
+                raise not_withdrawn(job_id)
+        for job_id in (*change.withdraws, *change.cancels):
+            yield from self._change_job(JobAction.CANCEL, job_id)
         yield from self._enqueue(change.jobs)
         return True
-
-    def _take_back(self, job_id: str, *, is_asked_back: bool) -> Steps[None]:
-        """Cancel a job, if there is one. Raises JobStateError for one that a worker has and is not asked for."""
-        job = yield from self._look_for(job_id)
-        if job is None:
-            return
-        if job.state in CLAIMED and not is_asked_back:
-            raise not_withdrawn(job_id)
-        yield from self._cancel(job)
 
     def _forget(self, change: Change) -> Steps[None]:
         yield Command(self._sql["forget_record"], (change.kind.value, change.name))

@@ -11,8 +11,9 @@ from standfast.admin.audit_trail import read_trail
 from standfast.admin.operation import NotAllowedError, NotConfirmedError, Role, WrongRequestError
 from standfast.admin.registry import BY_NAME
 from standfast.errors import StoreUnavailableError
-from standfast.model.job import NewJob
+from standfast.model.job import JobAction, NewJob
 from standfast.model.states import Move, State
+from standfast.stores.contract import change_job
 from standfast.stores.verb import Procedure
 
 
@@ -88,7 +89,7 @@ def test_never_is_it_done_to_more_than_were_confirmed(stage):
     for _ in range(2):
         stage.enqueue()
     asked = counted(stage, "reschedule", state=(State.READY,))
-    stage.do(stage.verbs.requeue(job))
+    stage.do(change_job(stage.verbs, JobAction.RETRY, job))
     done = stage.act("jobs.bulk", **asked, at="2h")
     assert (asked["expected"], done.done, done.more) == (2, 2, True)
     assert stage.job(job).state is State.READY

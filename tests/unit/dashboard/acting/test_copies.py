@@ -19,6 +19,7 @@ from standfast.model.job import OnLate
 from standfast.model.secrets import MASK
 from standfast.model.states import Move, State
 from standfast.observe.catalogue import Catalogue, Parameter, TaskEntry, publish
+from standfast.stores.contract import cancel_job
 from standfast.stores.sqlite.store import SqliteBackend
 from standfast.stores.values import JobFilter
 
@@ -117,7 +118,7 @@ def test_of_two_who_decide_at_once_one_does(tmp_path, other):
             meant = edited.job if edited else job if other == "jobs.retry" else None
             assert [each.id for each in ready] == ([meant] if meant else [])
             for each in ready:
-                stage.do(stage.verbs.cancel(each.id))
+                stage.do(cancel_job(stage.verbs, each.id))
 
 
 def test_another_death_has_another_copy(stage):
