@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from shopfloor import Shop
 
 from standfast.observe.burn_rates import read_standings
+from standfast.observe.catalogue import published_objectives
 from standfast.observe.figures.counts import PAIRS
 from standfast.observe.figures.series import Series, read_figures
-from standfast.observe.objectives import published_objectives
 from standfast.stores.verb import run_procedure
 
 

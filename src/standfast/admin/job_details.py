@@ -1,13 +1,12 @@
-"""Arguments as they are stored, for those who look at them, or change them, without the code of the app.
+"""All that a store knows of one job: arguments, history, situation, what it wrote down, what went wrong near it.
 
-A payload is the envelope that `standfast.codec` writes. What is secret in it is never shown, and stays with the
-rest when something else is changed.
+Arguments are shown, and changed, without the code of the app. A payload is the envelope that the codec writes: what is
+secret in it is never shown, and stays with the rest when something else is changed.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -23,10 +22,11 @@ from standfast.model.incidents import Incident
 from standfast.model.job import Attempt, Job, planned_of, schedule_of, without_provenance
 from standfast.model.memos import is_suspended, signal_name
 from standfast.model.phrases import Phrase
-from standfast.model.records import Kind, Record, read_body
+from standfast.model.records import Kind
 from standfast.model.redaction import is_secret_name
 from standfast.model.secrets import MASK
 from standfast.model.states import State
+from standfast.observe.catalogue import CatalogueView, read_catalogue
 from standfast.observe.incidents import named_in, read_incidents
 from standfast.observe.obstacles import Explanation, Windows
 from standfast.observe.why import explain
@@ -60,14 +60,12 @@ def decoded_args(payload: bytes) -> dict[str, Any]:
     """Return the arguments as they are stored; of a secret one, its name."""
     try:
         envelope = read_envelope(payload)
-        return {"args": {name: shown(each) for name, each in envelope.args.items()} | secret_ones(envelope)}
+        return {
+            "args": {name: shown(each) for name, each in envelope.args.items()}
+            | dict.fromkeys(envelope.secret, MASKED)
+        }
     except UNREADABLE as error:
         return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
-
-
-def secret_ones(envelope: Envelope) -> dict[str, msgspec.Raw]:
-    """Return what is shown of the arguments that are marked as secret: their names."""
-    return dict.fromkeys(envelope.secret, MASKED)
 
 
 def shown(value: msgspec.Raw) -> msgspec.Raw:
@@ -85,11 +83,14 @@ def _without_secrets(value: Any) -> Any:
         return [_without_secrets(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {name: MASK if _is_hidden(name, each) else _without_secrets(each) for name, each in value.items()}
+    return {
+        name: MASK if is_secret_name(name) and _says_something(each) else _without_secrets(each)
+        for name, each in value.items()
+    }
 
 
-def _is_hidden(name: str, value: Any) -> bool:
-    return value not in (None, "") and not isinstance(value, bool) and is_secret_name(name)
+def _says_something(value: Any) -> bool:
+    return value not in (None, "") and not isinstance(value, bool)
 
 
 def _put_back(given: Any, stored: Any) -> Any:
@@ -136,7 +137,11 @@ def changed_payload(payload: bytes, given: Encoded, *, whole: bool, secrets: Col
         stored = read_envelope(payload)
     except UNREADABLE as error:
         raise ArgumentsError(f"the stored arguments cannot be read, and so not be changed: {error}") from error
-    said = {name: value for name, value in given.items() if not (name in stored.secret and _is_mask(value))}
+    said = {
+        name: value
+        for name, value in given.items()
+        if not (name in stored.secret and msgspec.json.decode(value) == MASK)
+    }
     secret = stored.secret | {name: value for name, value in said.items() if name in {*stored.secret, *secrets}}
     open_ones = {name: _given(value, stored.args.get(name)) for name, value in said.items() if name not in secret}
     args = open_ones if whole else {**stored.args, **open_ones}
@@ -154,12 +159,6 @@ def _given(value: msgspec.Raw, stored: msgspec.Raw | None) -> msgspec.Raw:
     known = None if stored is None else msgspec.json.decode(stored)
     return msgspec.Raw(msgspec.json.encode(_put_back(msgspec.json.decode(value), known)))
 
-
-def _is_mask(value: msgspec.Raw) -> bool:
-    return bool(msgspec.json.decode(value) == MASK)
-
-
-# Which errors are the same: all that differs from one time to the next is taken out of their texts. Pure.
 
 _LONGEST = 500  # characters of a shape; what makes errors differ is at their beginning
 _KNOWN = 4096  # so many errors are known again: who looks at dead jobs looks at the same ones every few seconds
@@ -179,7 +178,8 @@ _DIFFERS = re.compile(
 def shape_of(error: str) -> str:
     """Return what an error has in common with others like it: `TypeName: no such file …`."""
     kind, colon, message = error.partition(":")
-    told = f"{kind}{colon}{_DIFFERS.sub(_stand_in, message)}" if colon else _DIFFERS.sub(_stand_in, error)
+    told = f"{kind}{colon}" if colon else ""
+    told += _DIFFERS.sub(lambda found: f"<{found.lastgroup}>", message if colon else error)
     return " ".join(told.split())[:_LONGEST]
 
 
@@ -188,12 +188,6 @@ def fingerprint(error: str | None) -> str | None:
     """Return a short name for all errors of this shape, the same on every machine; None without an error."""
     return None if not error else blake2b(shape_of(error).encode(errors="replace"), digest_size=6).hexdigest()
 
-
-def _stand_in(found: re.Match[str]) -> str:
-    return f"<{found.lastgroup}>"
-
-
-# A job and its history as fields, ready for JSON, the bytes decoded; and what it waits for.
 
 _JOB_FIELDS = tuple(name for name in Job.__struct_fields__ if name not in {"payload", "keep_key"})
 _ATTEMPT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Attempt))
@@ -233,8 +227,6 @@ def waits_for(job: Job) -> Phrase | None:
     return Phrase("waits.time") if name is None else Phrase("waits.signal", name=name)
 
 
-# In which incidents jobs were involved. Pure.
-
 Errors = Mapping[str, Iterable[str | None]]  # by the ids of jobs, all that is told of their failures
 
 
@@ -251,9 +243,6 @@ def incidents_by_job(errors: Errors, incidents: Iterable[Incident]) -> Mapping[s
             if job_id in named_jobs or short_id(incident.id) in ends[job_id]:
                 involving.append(incident)
     return found
-
-
-# All that a store knows of one job: history, situation, what it wrote down, and what went wrong near it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,24 +288,6 @@ def read_job_details(verbs: Store, job_id: str) -> Verbs[JobDetails]:
     windows = read_windows((yield verbs.records(Kind.WINDOW)))
     tasks = {}
     if situation.job.state is State.BLOCKED or situation.job.cancel_requested:
-        tasks = _tasks_in((yield verbs.records(Kind.CATALOGUE)))
+        view: CatalogueView = yield from read_catalogue(verbs).steps
+        tasks = {known.task.name: known.task.isolation for known in view.tasks}
     return JobDetails(situation, history, windows, written, incidents, forgotten, tasks)
-
-
-class _Task(msgspec.Struct):
-    name: str
-    isolation: str = "none"
-
-
-class _Published(msgspec.Struct):
-    """What is of interest here of a catalogue (`catalogue/entry.py`)."""
-
-    published_at: datetime
-    tasks: tuple[_Task, ...] = ()
-
-
-def _tasks_in(records: Sequence[Record]) -> dict[str, str]:
-    """Return the isolation of each task that some app has published, as the newest has it."""
-    found = [each for record in records if (each := read_body(record, _Published)) is not None]
-    found.sort(key=lambda each: each.published_at)
-    return {task.name: task.isolation for each in found for task in each.tasks}

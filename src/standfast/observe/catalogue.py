@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from standfast.model.alerts import Aware, Objective
 from standfast.model.records import Kind, Record, forgetting, read_body, writing
-from standfast.observe.objectives import newest_objectives
+from standfast.observe.objectives import is_sound
 from standfast.stores.contract import Store
 from standfast.stores.verb import Verbs, procedure
 
@@ -204,7 +204,29 @@ def put_together(catalogues: Iterable[Catalogue]) -> CatalogueView:
             queues.setdefault(queue.name, queue)
         for gate in each.gates:
             gates.setdefault(gate.name, gate)
-    return CatalogueView(_by_name(tasks), _by_name(queues), _by_name(gates), releases, newest_objectives(releases))
+    return CatalogueView(_by_name(tasks), _by_name(queues), _by_name(gates), releases, _objectives(releases))
+
+
+@procedure
+def published_objectives(verbs: Store) -> Verbs[tuple[Objective, ...]]:
+    """Return the objectives that count now, by name."""
+    view = yield from read_catalogue(verbs).steps
+    return view.objectives
+
+
+def _objectives(releases: Iterable[Catalogue]) -> tuple[Objective, ...]:
+    """Return the objectives of releases, the newest first, by name; not those that make no sense.
+
+    One that the newest release of an app does not declare is none. Something damaged or hostile wrote the others.
+    """
+    newest: dict[str, Catalogue] = {}
+    for each in releases:
+        newest.setdefault(each.app, each)
+    found: dict[str, Objective] = {}
+    for each in newest.values():
+        for objective in filter(is_sound, each.objectives):
+            found.setdefault(objective.name, objective)
+    return _by_name(found)
 
 
 def _by_name(found: dict[str, T]) -> tuple[T, ...]:

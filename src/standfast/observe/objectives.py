@@ -1,25 +1,23 @@
-"""What an objective may be. Pure."""
+"""What an objective may be, in code or as a table [objectives.NAME] of a settings file. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.model.alerts import Aware, Objective
+from standfast.model.alerts import Objective
 from standfast.model.configuration import SpanRule, UnfitError
-from standfast.model.records import Kind, Record, read_body
 from standfast.model.suggestions import hint
 from standfast.model.validation import is_finite, is_int, name_problems, queue_problems, refuse_any
 from standfast.observe.figures.histogram import LAST, ends_at
 from standfast.settings import Section
-from standfast.stores.contract import Store
-from standfast.stores.verb import Verbs, procedure
 
 LONGEST = 28  # days: figures are kept for two more
-SHORTEST_START = ends_at(0) / 1000
-LONGEST_START = ends_at(LAST - 1) / 1000  # seconds between which figures tell how late jobs start
+SHORTEST_START, LONGEST_START = ends_at(0) / 1000, ends_at(LAST - 1) / 1000
+"""Seconds between which figures tell how late jobs start."""
+
+_FIELDS = tuple(field.name for field in msgspec.structs.fields(Objective) if field.name != "name")
 
 
 def check_objective(objective: Objective) -> Objective:
@@ -56,24 +54,12 @@ def _target_problems(target: float) -> Iterator[str]:
 
 
 def _time_problems(objective: Objective) -> Iterator[str]:
-    yield from _start_problems(objective.start_within)
-    over = objective.over
+    within, over = objective.start_within, objective.over
+    if within is not None and not (is_finite(within) and SHORTEST_START <= within <= LONGEST_START):
+        bounds = f"from {SHORTEST_START:g} to {LONGEST_START:,.0f}"
+        yield f"start_within must be a timedelta or seconds, {bounds}, not {within!r}"
     if not (is_int(over) and 1 <= over <= LONGEST):
         yield f"over must be whole days from 1 to {LONGEST}, for which figures are kept, not {over!r}"
-
-
-def _start_problems(within: object) -> Iterator[str]:
-    if within is None or (is_finite(within) and SHORTEST_START <= within <= LONGEST_START):  # type: ignore[operator]
-        return
-    yield (
-        f"start_within must be a timedelta or seconds, from {SHORTEST_START:g} to {LONGEST_START:,.0f},"
-        f" not {within!r}"
-    )
-
-
-# Objectives as a settings file declares them: a table each, [objectives.NAME].
-
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(Objective) if field.name != "name")
 
 
 def read_objectives(section: Section | None) -> tuple[Objective, ...]:
@@ -103,55 +89,3 @@ def _read(name: str, table: Any, origin: str) -> Objective:
         return check_objective(Objective(name=name, **said))
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} (from {origin})") from None
-
-
-# Objectives as workers publish them, for those who have the store alone.
-
-
-class Release(Protocol):
-    """A release of an app that says what is promised of its jobs."""
-
-    @property
-    def app(self) -> str:
-        """Whose it is."""
-        ...
-
-    @property
-    def published_at(self) -> datetime:
-        """When a worker last said so."""
-        ...
-
-    @property
-    def objectives(self) -> tuple[Objective, ...]:
-        """What is promised."""
-        ...
-
-
-class _Published(msgspec.Struct, frozen=True):
-    """What of a catalogue is about objectives."""
-
-    app: str
-    published_at: Aware
-    objectives: tuple[Objective, ...] = ()
-
-
-@procedure
-def published_objectives(verbs: Store) -> Verbs[tuple[Objective, ...]]:
-    """Return the objectives that count now, by name."""
-    records: tuple[Record, ...] = yield verbs.records(Kind.CATALOGUE)
-    return newest_objectives(said for record in records if (said := read_body(record, _Published)) is not None)
-
-
-def newest_objectives(releases: Iterable[Release]) -> tuple[Objective, ...]:
-    """Return those of the newest release of each app, by name: one that is declared no more is none.
-
-    Nor is one that makes no sense: something damaged or hostile wrote it.
-    """
-    newest: dict[str, Release] = {}
-    for each in sorted(releases, key=lambda each: each.published_at, reverse=True):
-        newest.setdefault(each.app, each)
-    found: dict[str, Objective] = {}
-    for each in newest.values():
-        for objective in filter(is_sound, each.objectives):
-            found.setdefault(objective.name, objective)
-    return tuple(found[name] for name in sorted(found))

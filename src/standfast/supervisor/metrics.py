@@ -60,7 +60,9 @@ class Metering:
     def answer(self, request: Request, malformed: HTTPStatus | None = None) -> Answer:
         """Return the answer to a request."""
         refused = self._answers.at_once(request, malformed)
-        return refused or Answer.metrics(request, page(self._looks.seen(), samples_of(self.totals.sums())))
+        return refused or Answer.of(
+            request, HTTPStatus.OK, page(self._looks.seen(), samples_of(self.totals.sums()))
+        )
 
     def close(self) -> None:
         """Let go of the store."""

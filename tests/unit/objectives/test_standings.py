@@ -9,7 +9,7 @@ from standfast.model.concurrency import run_without_loop
 from standfast.model.records import Change, Kind
 from standfast.model.states import Move
 from standfast.observe.burn_rates import Standing, budget, burn, percent, promise, read_burns, read_standings
-from standfast.observe.objectives import published_objectives
+from standfast.observe.catalogue import published_objectives
 from standfast.stores.verb import run_procedure
 
 SUCCEEDS = Objective(name="mail", target=0.9, task="send")
@@ -159,7 +159,14 @@ def test_promises_in_words():
     assert [burn(rate) for rate in (0.0, 14.44, 1234.5)] == ["0.0×", "14.4×", "1,234×"]
 
 
-PUBLISHED = {"app": "shop", "published_at": "2026-01-01T00:00:00Z", "objectives": []}
+PUBLISHED = {
+    "release": "1",
+    "host": "h",
+    "standfast": "0.1",
+    "app": "shop",
+    "published_at": "2026-01-01T00:00:00Z",
+    "objectives": [],
+}
 SOUND = {"name": "mail", "target": 0.9, "task": "send"}
 
 

@@ -67,9 +67,7 @@ def with_defaults(rules: tuple[AlertRule, ...]) -> tuple[AlertRule, ...]:
     return (*kept, *(rule for rule in rules if rule.name in declared))
 
 
-# What a rule must say for its check, and what is refused. Pure.
-
-LONGEST_LOOK = 6 * 3600.0  # seconds: so far back figures are kept by the minute
+LONGEST_LOOK = 6 * HOUR  # seconds: so far back figures are kept by the minute
 NAME_LENGTH = 100
 
 MOST_RULES = 500  # how many rules, or channels, an app can have told of
@@ -257,9 +255,6 @@ def _kind_problem(rule: AlertRule) -> str | None:
     return None
 
 
-# All that an app says about alerts and objectives: its workers tell their supervisors, who act on it.
-
-
 class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is watched, and who is told.
 
@@ -286,8 +281,6 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 ALERTS_OFF = AlertSettings(enabled=False)
 
-
-# Names in rules and objectives that nobody has: slips, as a rule, by which nobody is ever told. Pure.
 
 _NOT_THERE: Mapping[str, str] = {
     "task": "which the app does not have",

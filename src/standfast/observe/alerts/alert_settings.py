@@ -1,12 +1,17 @@
-"""Channels and the dead man's switch as a settings file declares them: secrets come from the environment.
+"""What an app declares about alerts and objectives, in its code and in its settings file.
 
     [alerts.channels.ops]
     kind = "webhook"
     url = "https://ops.example/standfast"
     secret = "${OPS_SECRET}"
 
-Their shape is checked when the file is read; variables are looked up by those who need the channels, as a process
-that sends nothing need not know the secrets.
+    [[alerts.rules]]
+    name = "disk_full"
+    enabled = false
+
+The shape of channels is checked when the file is read; variables are looked up by those who need the channels, as a
+process that sends nothing need not know the secrets. A rule that has the name of another takes its place; of a rule
+that there is already, only what changes need be said.
 """
 
 import os
@@ -53,19 +58,31 @@ TABLES = (_CHANNELS, _DEAD_MAN, _DASHBOARD)  # what of [alerts] is read here
 _EXPANDED = ("url", "secret", "headers")
 _CHANNEL_SPANS = ("every", "timeout")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_NO_CHANNELS = Section({}, "")
+_NOTHING = Section({}, "")
+
+_OWN = ("rules", "quiet_hours", "enabled")
+_RULE_SPANS = ("over", "hold", "cool_down", "repeat")
+_OPTIONS = AlertRule.__struct_fields__
+_SLIP = 0.8
+"""From which likeness on, of 1, a rule without a check is a slip of another: people name their own as they like."""
+
+NO_CHANNEL = (
+    "no channel is declared: give app.alerts(channels=[...]) some and name MODULE:APP here, or write"
+    " [alerts.channels.NAME] into standfast.toml"
+)
 
 Needing = tuple[str, str, Mapping[str, Any]]
 """What needs variables, in words; what to do without it; and what the file says of it."""
 
 S = TypeVar("S", bound=msgspec.Struct)
+D = TypeVar("D", AlertRule, Channel, Window)
 
 
 class FileChannels:
     """What [alerts] of a file says about who is told. Raises ConfigurationError where that cannot be."""
 
     def __init__(self, section: Section | None) -> None:
-        section = section or _NO_CHANNELS
+        section = section or _NOTHING
         self._origin = section.origin
         self._channels = self._table(section.content, _CHANNELS)
         self._dead_man = section.content.get(_DEAD_MAN)
@@ -230,22 +247,11 @@ def _expanded(value: Any, environment: Mapping[str, str]) -> Any:
     return _VARIABLE.sub(lambda found: environment.get(found[1], ""), value)
 
 
-# Rules and quiet hours as a settings file declares them. One that has the name of another takes its place.
-# Of a rule that there is already, only what changes need be said: `name = "disk_full"` and `enabled = false`.
-
-_OWN = ("rules", "quiet_hours", "enabled")
-_RULE_SPANS = ("over", "hold", "cool_down", "repeat")
-_OPTIONS = AlertRule.__struct_fields__
-_SLIP = 0.8
-"""From which likeness on, of 1, a rule without a check is a slip of another: people name their own as they like."""
-_NO_RULES = Section({}, "")
-
-
 class FileRules:
     """What [alerts] of a file says about rules. Raises ConfigurationError where that cannot be."""
 
     def __init__(self, section: Section | None) -> None:
-        section = section or _NO_RULES
+        section = section or _NOTHING
         self._origin = section.origin
         content = section.content
         for name in content:
@@ -349,16 +355,6 @@ class FileRules:
 
     def _error(self, words: str) -> ConfigurationError:
         return ConfigurationError(f"{words} (from {self._origin})")
-
-
-# What an app declares about alerts and objectives, in its code and in its settings file, put together.
-
-NO_CHANNEL = (
-    "no channel is declared: give app.alerts(channels=[...]) some and name MODULE:APP here, or write"
-    " [alerts.channels.NAME] into standfast.toml"
-)
-
-D = TypeVar("D", AlertRule, Channel, Window)
 
 
 class AlertDeclarations:

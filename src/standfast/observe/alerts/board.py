@@ -1,4 +1,9 @@
-"""What is on the board: how the alerts of a fleet stand, and what people have said about them. Pure."""
+"""What is on the board: how the alerts of a fleet stand, and what people have said about them. Pure.
+
+Of a board that is damaged, of a later release, or written by somebody who means harm, the rest counts. Nothing on it
+stops a round or keeps one busy for long: rules are such as can be declared, times such as can be reckoned with, and
+there is only so much of everything. What was left out is gone when the board is next written.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,7 +25,6 @@ from standfast.stores.verb import Verbs
 SAID_AGAIN = timedelta(hours=1)  # after which time it is said again what an app declares
 LATELY = SAID_AGAIN + timedelta(minutes=10)
 """What was not said for so long nobody goes by: rounds come within a minute of each other where all is well."""
-
 
 AMENDED = ("above", "over", "at_least", "hold", "severity", "channels", "cool_down", "repeat", "enabled")
 """What people may change of a rule while the fleet runs."""
@@ -124,28 +128,10 @@ class Board(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 EMPTY = Board()
 
 
-# The board as it is read: what nobody could go by is left out, whoever wrote it.
-#
-# Of a board that is damaged, of a later release, or written by somebody who means harm, the rest counts. Nothing on
-# it stops a round or keeps one busy for long: rules are such as can be declared, times such as can be reckoned with,
-# and there is only so much of everything. What was left out is gone when the board is next written.
-
 NAME = "board"  # the name of the one record
+
 LARGEST = 16_000_000
 """Bytes of a board that are read at all: some ten times what all rules of several apps can come to."""
-
-MOST: Mapping[str, int] = {
-    "alerts": 10_000,
-    "said": 20_000,
-    "silences": 1_000,
-    "overrides": 1_000,
-    "amended": 1_000,
-    "added": MOST_RULES,
-    "outbox": 1_000,
-    "apps": 200,
-    "missed": 500,
-}
-"""How many there may be of each, the first ones."""
 
 _MOST_STRANGE = 1_000  # so much of another release may stay; more costs every reader too much
 _LONGEST_TEXT = 10_000
@@ -153,6 +139,7 @@ _LONGEST_ID = 100
 _MOST_EXAMPLES = 100
 _MOST_QUEUES = 10_000
 _YEARS = range(1970, 9000)  # to times of these, spans of rules can be added
+
 T = TypeVar("T")
 
 
@@ -185,27 +172,10 @@ def board_in(records: Iterable[Record]) -> LoadedBoard:
     whole, strange = read_body(record, Board), 0
     if whole is None:
         whole, strange = _readable_part(record)
-    parts = {name: _fit_part(name, getattr(whole, name)) for name in MOST}
+    parts = {name: _fit_part(name, getattr(whole, name)) for name in _PARTS}
     unfit = sum(left_out for _, left_out in parts.values())
     board = replace(whole, **{name: part for name, (part, _) in parts.items()}) if unfit else whole
     return LoadedBoard(board, record.version, record.token, strange, unfit + (strange > _MOST_STRANGE))
-
-
-# -- what can be read ------------------------------------------------------------------------------------------
-
-_LISTED: Mapping[str, type] = {
-    "alerts": Alert,
-    "said": Said,
-    "silences": Silence,
-    "outbox": Notice,
-    "missed": Missed,
-}
-_NAMED: Mapping[str, Any] = {
-    "overrides": AlertRule,
-    "amended": tuple[str, ...],
-    "added": AlertRule,
-    "apps": Published,
-}
 
 
 def _readable_part(record: Record) -> tuple[Board, int]:
@@ -215,51 +185,36 @@ def _readable_part(record: Record) -> tuple[Board, int]:
         return EMPTY, 1
     kept: dict[str, Any] = {}
     strange = 0
-    for name, kind in _LISTED.items():
-        listed = _decoded(parts.get(name, _NO_LIST), list[msgspec.Raw])
-        some = [_decoded(raw, kind) for raw in (listed or ())[: MOST[name]]]
-        kept[name] = tuple(each for each in some if each is not None)
-        strange += 1 if listed is None else len(listed) - len(kept[name])
-    for name, kind in _NAMED.items():
-        named = _decoded(parts.get(name, _NOTHING), dict[str, msgspec.Raw])
-        pairs = _first(named or {}, MOST[name])
-        kept[name] = {key: each for key, raw in pairs if (each := _decoded(raw, kind)) is not None}
-        strange += 1 if named is None else len(named) - len(kept[name])
+    for name, (most, kind, _) in _PARTS.items():
+        is_named = name in _NAMED
+        raw = parts.get(name, msgspec.Raw(b"{}" if is_named else b"[]"))
+        some: Any = _decoded(raw, dict[str, msgspec.Raw] if is_named else list[msgspec.Raw])
+        pairs = list(some.items() if is_named else enumerate(some))[:most] if some is not None else []
+        found = {key: each for key, raw in pairs if (each := _decoded(raw, kind)) is not None}
+        kept[name] = found if is_named else tuple(found.values())
+        strange += 1 if some is None else len(some) - len(found)
     return Board(**kept), strange
 
 
-_NO_LIST, _NOTHING = msgspec.Raw(b"[]"), msgspec.Raw(b"{}")
-
-
-def _decoded(raw: msgspec.Raw, kind: type[T]) -> T | None:
+def _decoded(raw: msgspec.Raw, kind: Any) -> Any:
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-# -- what one can go by ----------------------------------------------------------------------------------------
-
-
 def _fit_part(name: str, part: Any) -> tuple[Any, int]:
     """Return what of a part of the board one can go by, and how much one cannot."""
-    most = MOST[name]
-    if name in {"overrides", "added"}:
-        kept: Any = {key: rule for key, rule in _first(part, most) if key == rule.name and _is_rule(rule)}
-    elif name == "amended":
-        kept = {key: fields for key, fields in _first(part, most) if _is_some(fields, AMENDED)}
-    elif name == "apps":
-        whole = {key: _fit_app(said) for key, said in _first(part, most) if _is_time(said.at)}
-        return whole, len(part) - len(whole) + sum(part[key] != said for key, said in whole.items())
-    else:
-        kept = tuple(each for each in part[:most] if _FITS[name](each))
-    if name == "outbox":  # two of one name cannot be filed at once
-        kept = tuple({notice.id: notice for notice in kept}.values())
-    return kept, len(part) - len(kept)
-
-
-def _first(part: Mapping[str, T], most: int) -> list[tuple[str, T]]:
-    return list(part.items())[:most]
+    most, _, fits = _PARTS[name]
+    if name not in _NAMED:
+        kept: Any = tuple(each for each in part[:most] if fits("", each))
+        if name == "outbox":  # two of one name cannot be filed at once
+            kept = tuple({notice.id: notice for notice in kept}.values())
+        return kept, len(part) - len(kept)
+    kept = {key: each for key, each in list(part.items())[:most] if fits(key, each)}
+    if name == "apps":
+        kept = {key: _fit_app(said) for key, said in kept.items()}
+    return kept, len(part) - sum(part[key] == each for key, each in kept.items())
 
 
 def _is_rule(rule: AlertRule) -> bool:
@@ -268,10 +223,6 @@ def _is_rule(rule: AlertRule) -> bool:
     except ConfigurationError:
         return False
     return True
-
-
-def _is_some(names: Sequence[str], known: Sequence[str]) -> bool:
-    return len(names) <= len(known) and set(names).issubset(known)
 
 
 def _fit_app(said: Published) -> Published:
@@ -287,6 +238,10 @@ def _is_alert(alert: Alert) -> bool:
     texts = (alert.id, alert.rule, alert.subject, alert.says, alert.acknowledged_by or "")
     times = (alert.since, alert.fired_at, alert.told_at, alert.resolved_at, alert.acknowledged_at, alert.held_until)
     return _is_short(*texts) and _is_time(*times) and len(alert.examples) <= _MOST_EXAMPLES
+
+
+def _is_said(said: Said) -> bool:
+    return _is_time(said.fired_at, said.resolved_at) and _is_short(said.rule, said.subject)
 
 
 def _is_notice(notice: Notice) -> bool:
@@ -306,10 +261,19 @@ def _is_short(*texts: str) -> bool:
     return all(len(text) <= _LONGEST_TEXT for text in texts)
 
 
-_FITS: Mapping[str, Callable[[Any], bool]] = {
-    "alerts": _is_alert,
-    "said": lambda said: _is_time(said.fired_at, said.resolved_at) and _is_short(said.rule, said.subject),
-    "silences": lambda silence: _is_time(silence.until),
-    "outbox": _is_notice,
-    "missed": _is_missed,
+_NAMED = frozenset({"overrides", "amended", "added", "apps"})  # the parts that are mappings
+
+_PARTS: Mapping[str, tuple[int, Any, Callable[[str, Any], bool]]] = {
+    "alerts": (10_000, Alert, lambda _, alert: _is_alert(alert)),
+    "said": (20_000, Said, lambda _, said: _is_said(said)),
+    "silences": (1_000, Silence, lambda _, silence: _is_time(silence.until)),
+    "overrides": (1_000, AlertRule, lambda name, rule: name == rule.name and _is_rule(rule)),
+    "amended": (1_000, tuple[str, ...], lambda _, fields: len(fields) <= len(AMENDED) and {*fields} <= {*AMENDED}),
+    "added": (MOST_RULES, AlertRule, lambda name, rule: name == rule.name and _is_rule(rule)),
+    "outbox": (1_000, Notice, lambda _, notice: _is_notice(notice)),
+    "apps": (200, Published, lambda _, said: _is_time(said.at)),
+    "missed": (500, Missed, lambda _, missed: _is_missed(missed)),
 }
+"""Of each part of a board: how many there may be, the first ones; what each is, and whether one can go by it."""
+
+MOST = {name: most for name, (most, *_) in _PARTS.items()}

@@ -1,7 +1,11 @@
-"""Notices in the store: what people were told, a record each. Those that are old, or too many, are forgotten.
+"""The board and the notices in the store: how alerts stand, what people have said about them, and were told.
 
-They have no time at which they are due: beats tell of the earliest of all records, and each would have every
-supervisor look, for a month after its own.
+The board is one record. Rounds and people change it by comparison of versions: whoever comes second reads it again.
+What people are told is on it first, in its `outbox`, with the jobs that deliver it; then it is filed as a notice of
+its own. So each notice exists once, whoever dies on the way.
+
+Notices are records without a time at which they are due: beats tell of the earliest of all records, and each would
+have every supervisor look, for a month after its own. Those that are old, or too many, are forgotten.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +39,21 @@ KEPT_FOR = timedelta(days=30)
 KEPT = 1000  # how many are kept at most
 AT_ONCE = 100  # so many are forgotten by one call
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+LONGEST_SILENCE = timedelta(days=30)
+MOST_SILENCES = 200
+TRIES = 20  # how often a change is tried that others come before
+WORDS_LIMIT = 500  # characters of what a person gives as a reason
+
+MISSED_FOR = timedelta(days=1)
+"""So long a worker is missed at most: whoever has not done its work by then does not mean to."""
+
+MOST_MISSED = 200
+NOT_TOLD = (
+    "no worker has told its rules yet, which they do a few seconds after they start unless alerts are switched off"
+)
+
+T = TypeVar("T")
+Identified = TypeVar("Identified", Alert, Silence)
 
 
 def filing(notice: Notice) -> Change:
@@ -57,7 +76,12 @@ def forget_old_notices(verbs: Store) -> Verbs[int]:
     too_many = len(by_age) - KEPT
     over = [record for place, (at, record) in enumerate(by_age) if place < too_many or at <= asked.now - KEPT_FOR]
     if over:
-        yield verbs.change_records([_forgetting(record) for record in over[:AT_ONCE]])
+        yield verbs.change_records(
+            [
+                Change(Kind.NOTICE, each.name, each.version, str(uuid4()), None, after=each.token)
+                for each in over[:AT_ONCE]
+            ]
+        )
     return min(len(over), AT_ONCE)
 
 
@@ -65,32 +89,6 @@ def _told_at(record: Record) -> datetime:
     """Return when people were told; of what nobody can read, that it was long ago."""
     notice = read_body(record, Notice)
     return _LONG_AGO if notice is None else notice.at
-
-
-def _forgetting(record: Record) -> Change:
-    return Change(Kind.NOTICE, record.name, record.version, str(uuid4()), None, after=record.token)
-
-
-# The board: how the alerts of a fleet stand, and what people have said about them. It is one record.
-#
-# Rounds and people change it by comparison of versions: whoever comes second reads it again. What people are told is
-# on it first, in its `outbox`, with the jobs that deliver it; then it is filed as a notice of its own
-# (`notices.py`). So each notice exists once, whoever dies on the way.
-
-LONGEST_SILENCE = timedelta(days=30)
-
-MOST_SILENCES = 200
-
-TRIES = 20  # how often a change is tried that others come before
-WORDS_LIMIT = 500  # characters of what a person gives as a reason
-NOT_TOLD = (
-    "no worker has told its rules yet, which they do a few seconds after they start unless alerts are switched off"
-)
-
-T = TypeVar("T")
-
-
-# -- reading ---------------------------------------------------------------------------------------------------
 
 
 @procedure
@@ -143,9 +141,6 @@ def alert_history(verbs: Store, limit: int) -> Verbs[tuple[Notice, ...]]:
     return tuple(sorted(every.values(), key=lambda notice: (notice.at, notice.id), reverse=True)[:limit])
 
 
-# -- writing ---------------------------------------------------------------------------------------------------
-
-
 def board_change(seen: LoadedBoard, board: Board, jobs: tuple[NewJob, ...] = ()) -> Change:
     """Return the wish to write the board that follows one that was seen, with the jobs that come of it."""
     return Change(
@@ -179,7 +174,7 @@ def acknowledge(verbs: Store, alert_id: str, by: str) -> Verbs[Alert]:
         if alert.acknowledged_at is not None:
             return board, alert
         known = replace(alert, acknowledged_at=asked.now, acknowledged_by=by[:WORDS_LIMIT], known=alert.happened)
-        return replace(board, alerts=tuple(known if each is alert else each for each in board.alerts)), known
+        return _with_alert(board, alert, known), known
 
     return (yield from change_board(verbs, change))
 
@@ -191,18 +186,26 @@ def unacknowledge(verbs: Store, alert_id: str) -> Verbs[Alert]:
     def change(board: Board) -> tuple[Board, Alert]:
         alert = find_alert(board, alert_id)
         unknown = replace(alert, acknowledged_at=None, acknowledged_by=None)
-        return replace(board, alerts=tuple(unknown if each is alert else each for each in board.alerts)), unknown
+        return _with_alert(board, alert, unknown), unknown
 
     return (yield from change_board(verbs, change))
 
 
+def _with_alert(board: Board, alert: Alert, changed: Alert) -> Board:
+    return replace(board, alerts=tuple(changed if each is alert else each for each in board.alerts))
+
+
 def find_alert(board: Board, alert_id: str) -> Alert:
     """Return the alert with an id that ends so. Raises AlertNotFoundError."""
-    meant = [each for each in board.alerts if alert_id and each.id.endswith(alert_id)]
+    return _found("alert", board.alerts, alert_id)
+
+
+def _found(what: str, some: Sequence[Identified], id_end: str) -> Identified:
+    meant = [each for each in some if id_end and each.id.endswith(id_end)]
     if not meant:
-        raise AlertNotFoundError(f"no alert has the id {alert_id!r}: `standfast alerts list` shows those there are")
+        raise AlertNotFoundError(f"no {what} has the id {id_end!r}: `standfast alerts list` shows those there are")
     if len(meant) > 1:
-        raise AlertNotFoundError(f"{len(meant)} alerts have an id that ends in {alert_id!r}: give more of it")
+        raise AlertNotFoundError(f"{len(meant)} {what}s have an id that ends in {id_end!r}: give more of it")
     return meant[0]
 
 
@@ -247,16 +250,8 @@ def end_silence(verbs: Store, silence_id: str) -> Verbs[Silence]:
     """End a silence now; an end of its id is enough. Raises AlertNotFoundError."""
 
     def change(board: Board) -> tuple[Board, Silence]:
-        meant = [each for each in board.silences if silence_id and each.id.endswith(silence_id)]
-        if not meant:
-            raise AlertNotFoundError(
-                f"no silence has the id {silence_id!r}: `standfast alerts list` shows those there are"
-            )
-        if len(meant) > 1:
-            raise AlertNotFoundError(
-                f"{len(meant)} silences have an id that ends in {silence_id!r}: give more of it"
-            )
-        return replace(board, silences=tuple(each for each in board.silences if each is not meant[0])), meant[0]
+        meant = _found("silence", board.silences, silence_id)
+        return replace(board, silences=tuple(each for each in board.silences if each is not meant)), meant
 
     return (yield from change_board(verbs, change))
 
@@ -347,9 +342,6 @@ def rule_named(rules: Iterable[AlertRule], name: str) -> AlertRule:
     return known[name]
 
 
-# Rules that people add while the fleet runs, and take away again. They are on the board, for all of the fleet.
-
-
 @procedure
 def add_rule(verbs: Store, rule: AlertRule) -> Verbs[AlertRule]:
     """Let a rule count for the whole fleet from its next look on, until it is removed.
@@ -388,16 +380,6 @@ def remove_rule(verbs: Store, name: str) -> Verbs[AlertRule]:
         return replace(board, added=others), board.added[name]
 
     return (yield from change_board(verbs, change))
-
-
-# Workers that were given up: they are remembered until people were told, and somebody does their work again.
-#
-# silent ─► its lease is over: noted on the board ─► buried, its row is gone ─► missed, for a day at most
-
-MISSED_FOR = timedelta(days=1)
-"""So long a worker is missed at most: whoever has not done its work by then does not mean to."""
-
-MOST_MISSED = 200
 
 
 @procedure

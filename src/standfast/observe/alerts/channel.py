@@ -1,6 +1,8 @@
-"""Templates: the texts of a channel, with {names} of a fixed set in them. Pure, and without any power.
+"""Channels: ways to reach people, and the templates of their texts.
 
-A name is replaced by a text, and that is all: there are no attributes, no indexes and no formats.
+Channels are checked where they are declared, and never show more of themselves than their names. What is secret about
+them stays in the processes that send. In a template, {names} of a fixed set are replaced by texts, and that is all:
+there are no attributes, no indexes and no formats.
 """
 
 import re
@@ -61,10 +63,6 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     )
 
 
-# Channels: ways to reach people. What is secret about them stays in the processes that send.
-#
-# They are checked where they are declared, and never show more of themselves than their names.
-
 LONGEST_TIMEOUT = 120.0
 """Seconds that a channel may take at most: a delivery is tried again, and others wait behind it."""
 
@@ -75,7 +73,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class _Kind(Declared):
-    """The kind of channels: what is missing is told together with whose it is."""
+    """What makes channels: what is missing is told together with whose it is."""
 
     if not TYPE_CHECKING:
 
@@ -85,12 +83,9 @@ class _Kind(Declared):
             name = options.get("name")
             what = cls.__name__ if name is None else f"channel {name!r:.80}"
             fields = msgspec.structs.fields(cls)
-            refuse_any(f"{what}: {each.name} is missing" for each in fields if _is_missing(each, options))
+            missing = (each.name for each in fields if each.required and each.name not in options)
+            refuse_any(f"{what}: {name} is missing" for name in missing)
             return super().__call__(**options)
-
-
-def _is_missing(field: msgspec.structs.FieldInfo, options: Mapping[str, Any]) -> bool:
-    return field.required and field.name not in options
 
 
 class _Discreet(msgspec.Struct, frozen=True, metaclass=_Kind):
@@ -121,8 +116,7 @@ class AppriseChannel(_Discreet, frozen=True, kw_only=True, tag="apprise", forbid
     def _problems(self) -> Iterator[str]:
         if not (isinstance(self.url, str) and _SCHEME.fullmatch(self.url)):
             yield "url must be one of apprise, such as mailtos://user:password@mail.example"
-        for name in ("title", "body"):
-            yield from template_problems(name, getattr(self, name))
+        yield from _template_problems(self)
 
 
 class WebhookChannel(_Discreet, frozen=True, kw_only=True, tag="webhook", forbid_unknown_fields=True):
@@ -148,8 +142,7 @@ class WebhookChannel(_Discreet, frozen=True, kw_only=True, tag="webhook", forbid
         if not (isinstance(self.headers, Mapping) and all(map(_is_header, self.headers.items()))):
             yield "headers must map names to values of printable ASCII; their values are not shown here"
         yield from _timeout_problems(self.timeout)
-        for name in ("title", "body"):
-            yield from template_problems(name, getattr(self, name))
+        yield from _template_problems(self)
 
 
 class CommandChannel(_Discreet, frozen=True, kw_only=True, tag="command", forbid_unknown_fields=True):
@@ -173,8 +166,7 @@ class CommandChannel(_Discreet, frozen=True, kw_only=True, tag="command", forbid
         if not isinstance(self.command, tuple) or not any(self.command[:1]) or not all(map(_is_word, self.command)):
             yield 'command must be a list of a program and its arguments, such as ["/usr/local/bin/tell", "ops"]'
         yield from _timeout_problems(self.timeout)
-        for name in ("title", "body"):
-            yield from template_problems(name, getattr(self, name))
+        yield from _template_problems(self)
 
 
 Channel = AppriseChannel | WebhookChannel | CommandChannel
@@ -207,6 +199,11 @@ def _told(name: object, problems: Iterator[str]) -> Iterator[str]:
         yield f"a channel's name must be 1 to 64 letters, digits, '_', '.' or '-', not {name!r:.80}"
     for problem in problems:
         yield f"channel {name!r:.80}: {problem}"
+
+
+def _template_problems(channel: "Channel") -> Iterator[str]:
+    for name in ("title", "body"):
+        yield from template_problems(name, getattr(channel, name))
 
 
 def _timeout_problems(timeout: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The checks that go by figures: how attempts end, and how late they begin. Pure."""
+"""Which rules are broken, and by whom, as far as a look tells. Pure."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,15 +26,20 @@ from standfast.observe.alerts.observations import (
     longest_run,
     many_dead,
 )
-from standfast.observe.figures.series import Figures, Series, sum_of
+from standfast.observe.figures.series import Figures, sum_of
 from standfast.stores.doctor import Severity as FindingSeverity
 from standfast.stores.values import UnknownAge, Worker
 
 P95 = 0.95
+QUEUES_NAMED = 10  # how many queues are named that nobody serves
+HEARD_WITHIN = timedelta(minutes=1)  # so long after a rule is broken by who was given up, somebody has looked
+_UNDURABLE = frozenset({"durability", "eviction"})
+_FAST = timedelta(hours=1).total_seconds()
+_QUIET_TROUBLES = frozenset({Trouble.SNAPSHOT, Trouble.UNREACHABLE})
+SUMMARY_LENGTH = 200
 
 
-def failure_rate(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
-    """Yield the tasks, or queues, of which too many attempts fail."""
+def _failure_rate(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
     for name, words, row in _groups(rule, looks, by_queue=False):
         failed = row.failed + row.dead
         attempts = row.completed + failed
@@ -53,8 +58,7 @@ def dead_letters(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
             yield Breach(rule, name, says, float(row.dead), row.dead)
 
 
-def start_lag(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
-    """Yield the queues, or tasks, of which jobs start late."""
+def _start_lag(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
     for name, words, row in _groups(rule, looks, by_queue=True):
         lag = row.lag_percentile(P95)
         if lag is not None and sum(row.lag) >= rule.at_least and lag.total_seconds() > (rule.above or 0.0):
@@ -70,26 +74,15 @@ def _groups(rule: AlertRule, looks: Observations, *, by_queue: bool) -> Iterator
     """Yield what a rule is about, by task or by queue: its name, how it is called, and its figures."""
     assert looks.figures is not None
     by_queue = rule.task is None and (by_queue or rule.queue is not None)
+    since = looks.figures.now - timedelta(seconds=rule.over) - looks.figures.step
     groups: dict[str, list[Figures]] = {}
-    for row in _recent_rows(rule, looks.figures):
+    for row in (row for point in looks.figures.points if point.at > since for row in point.rows):
         if is_about(rule, row.queue, row.task):
             groups.setdefault(row.queue if by_queue else row.task, []).append(row)
     for name, some in groups.items():
         if name:  # else it is what there was no room for
             words = f"{'queue' if by_queue else 'task'} {one_line(name)}"
             yield name, words, sum_of(some)
-
-
-def _recent_rows(rule: AlertRule, figures: Series) -> Iterator[Figures]:
-    """Yield the figures of the minutes that a rule looks back."""
-    since = figures.now - timedelta(seconds=rule.over) - figures.step
-    return (row for point in figures.points if point.at > since for row in point.rows)
-
-
-# Which workers give no sign of life, and whether anybody else does their work. Pure.
-
-QUEUES_NAMED = 10  # how many queues are named that nobody serves
-HEARD_WITHIN = timedelta(minutes=1)  # so long after a rule is broken by who was given up, somebody has looked
 
 
 def silent_for(worker: Worker) -> float:
@@ -199,45 +192,18 @@ def how_it_ended(alert: Alert, looks: Observations) -> str | None:
     return f"worker {alert.subject} is gone, and what it had was given back{others}"
 
 
-# Which rules are broken, and by whom, as far as a look tells. Pure.
-
-_UNDURABLE = frozenset({"durability", "eviction"})
-_FAST = timedelta(hours=1).total_seconds()
-_QUIET_TROUBLES = frozenset({Trouble.SNAPSHOT, Trouble.UNREACHABLE})
-SUMMARY_LENGTH = 200
-
-
 def breaches_of(rules: Iterable[AlertRule], looks: Observations, known: AbstractSet[Key]) -> Iterator[Breach]:
     """Yield what is broken. `known` are alerts that there are: what was silent before one came is not new."""
+    seen = looked_at(looks)
     for rule in rules:
-        if rule.enabled and rule.check in looked_at(looks):
-            if rule.check is Check.WORKER_SILENT:
-                yield from worker_silent(rule, looks, known)
-            else:
-                yield from _CHECKS[rule.check](rule, looks)
+        if rule.enabled and rule.check in seen:
+            _, find = _CHECKS[rule.check]
+            yield from find(rule, looks, known) if find is worker_silent else find(rule, looks)
 
 
 def looked_at(looks: Observations) -> frozenset[Check]:
     """Return which checks a look tells about."""
-    seen: Mapping[Check, object] = {
-        Check.WORKER_SILENT: looks.workers,
-        Check.QUEUE_AGE: looks.ages,
-        Check.TASK_UNKNOWN: looks.ages,
-        Check.START_LAG: looks.figures,
-        Check.FAILURE_RATE: looks.figures,
-        Check.DEAD_LETTERS: looks.figures,
-        Check.DEAD_BACKLOG: looks.dead,
-        Check.SCHEDULE_MISSED: looks.fires,
-        Check.SCHEDULE_LATE: looks.late,
-        Check.JOB_TOO_LONG: looks.running,
-        Check.BUDGET_BURN: looks.burns,
-        Check.INCIDENT: looks.incidents,
-        Check.STORE_SLOW: looks.store_seconds,
-        Check.KEEP_ALIVE: looks.incidents,
-        Check.NOT_DURABLE: looks.findings,
-        Check.DISK_FULL: looks.disks,
-    }
-    return frozenset(check for check, found in seen.items() if found is not None)
+    return frozenset(check for check, (field, _) in _CHECKS.items() if getattr(looks, field) is not None)
 
 
 def _queue_age(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
@@ -426,22 +392,24 @@ def _disk_full(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
             yield Breach(rule, place, f"the disk of {one_line(place)} is {share:.0%} full: make room", share)
 
 
-_CHECKS: Mapping[Check, Callable[[AlertRule, Observations], Iterator[Breach]]] = MappingProxyType(
+_CHECKS: Mapping[Check, tuple[str, Callable[..., Iterator[Breach]]]] = MappingProxyType(
     {
-        Check.QUEUE_AGE: _queue_age,
-        Check.TASK_UNKNOWN: _task_unknown,
-        Check.START_LAG: start_lag,
-        Check.FAILURE_RATE: failure_rate,
-        Check.DEAD_LETTERS: dead_letters,
-        Check.DEAD_BACKLOG: _dead_backlog,
-        Check.SCHEDULE_MISSED: _schedule_missed,
-        Check.SCHEDULE_LATE: _schedule_late,
-        Check.JOB_TOO_LONG: _job_too_long,
-        Check.BUDGET_BURN: _budget_burn,
-        Check.INCIDENT: _incident,
-        Check.STORE_SLOW: _store_slow,
-        Check.KEEP_ALIVE: _keep_alive,
-        Check.NOT_DURABLE: _not_durable,
-        Check.DISK_FULL: _disk_full,
+        Check.WORKER_SILENT: ("workers", worker_silent),
+        Check.QUEUE_AGE: ("ages", _queue_age),
+        Check.TASK_UNKNOWN: ("ages", _task_unknown),
+        Check.START_LAG: ("figures", _start_lag),
+        Check.FAILURE_RATE: ("figures", _failure_rate),
+        Check.DEAD_LETTERS: ("figures", dead_letters),
+        Check.DEAD_BACKLOG: ("dead", _dead_backlog),
+        Check.SCHEDULE_MISSED: ("fires", _schedule_missed),
+        Check.SCHEDULE_LATE: ("late", _schedule_late),
+        Check.JOB_TOO_LONG: ("running", _job_too_long),
+        Check.BUDGET_BURN: ("burns", _budget_burn),
+        Check.INCIDENT: ("incidents", _incident),
+        Check.STORE_SLOW: ("store_seconds", _store_slow),
+        Check.KEEP_ALIVE: ("incidents", _keep_alive),
+        Check.NOT_DURABLE: ("findings", _not_durable),
+        Check.DISK_FULL: ("disks", _disk_full),
     }
 )
+"""The field of a look that each check needs, and what finds who breaks a rule."""

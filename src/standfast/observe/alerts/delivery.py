@@ -1,7 +1,11 @@
-"""One sender at a time for each channel of a process: so a receiver that hangs takes up one place, and not all.
+"""Deliveries: each notice is a durable job for each channel, sent by any worker or supervisor that has the channel.
 
-free ─► sending ─(soon over)─► the next who waits
-└──────(takes long)─► whoever waits, or comes, is sent away
+    notice ─► one job per channel, written with it ─► sent, tried again ─► completed, or a dead letter
+
+A job holds the notice and the name of its channel, with that of its app: another that shares the store may have a
+channel of the same name, to other people. A sender that dies may have sent it: then it is sent once more, with the
+same id, by which receivers know it again. One sender at a time for each channel of a process: so a receiver that hangs
+takes up one place, and not all.
 """
 
 import os
@@ -72,8 +76,6 @@ class ChannelSlots:
             self._changed.notify_all()
 
 
-# What must not be said of a channel: keeps it out of every error, whoever worded that.
-
 _LONGEST = 500
 _HOSTS_ARE_HOSTS = ("mailto", "mailtos", "json", "jsons", "xml", "xmls", "form", "forms", "http", "https")
 """Schemes whose host is one. In others it may be a token."""
@@ -106,14 +108,6 @@ def _parts(url: str) -> Iterator[str]:
     for each in found:
         yield from {each, unquote(each)}
 
-
-# Deliveries: each notice is a durable job for each channel, sent by any worker or supervisor that has the channel.
-#
-# notice ─► one job per channel, written with it ─► sent, tried again ─► completed, or a dead letter
-#
-# A job holds the notice and the name of its channel, with that of its app: another that shares the store may have a
-# channel of the same name, to other people. A sender that dies may have sent it: then it is sent once more,
-# with the same id, by which receivers know it again.
 
 DELIVER = DELIVERY  # the name of the task, and the tag of its jobs
 QUEUE = DELIVERIES

@@ -1,4 +1,14 @@
-"""The words of notices: what a group of alerts of one rule is called. Pure."""
+"""What follows from a look: which alerts begin, fire and end, and what people are told. Pure.
+
+    broken ─► pending ─(for `hold`)─► firing ─(broken no more)─► resolved
+                 └─(broken no more)─► forgotten, or resolved if people believe it to fire from before
+
+If its rule is switched off, or nobody declares it any more, an alert is forgotten: nothing was resolved, and people are
+told nothing. People are told that an alert fires unless they believe so already, and that it is resolved if they do;
+each of the two at most once per `cool_down` for a subject of a rule. Of incidents that they know nothing of, and of
+what has become critical, they are told again after the `cool_down`, also where they have acknowledged what was before.
+What cannot be told now, because it is too soon, silenced or quiet, is told later if it is still true.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,7 +37,6 @@ from standfast.observe.alerts.observations import Breach, Key, by_key
 NAMED = 5  # how many alerts a notice names
 _HAPPENINGS = frozenset({Check.INCIDENT, Check.DEAD_LETTERS, Check.SCHEDULE_MISSED})
 """What is not undone: no more of it has happened for a while, which is why it is over."""
-
 
 TOLD, NOT_TOLD_YET = "told", "not told yet"
 
@@ -89,23 +98,6 @@ def title_of(kind: NoticeKind, alerts: Sequence[Alert], now: datetime) -> str:
         case _:
             return what
 
-
-def words_of_the_end(alert: Alert) -> str:
-    """Return what is said of an alert that is over, of whose end nothing else is known."""
-    return f"{'nothing new of this' if alert.check in _HAPPENINGS else 'no longer so'}: {alert.says}"
-
-
-# What follows from a look: which alerts begin, fire and end, and what people are told. Pure.
-#
-# broken ─► pending ─(for `hold`)─► firing ─(broken no more)─► resolved
-# └─(broken no more)─► forgotten, or resolved if people believe it to fire from before
-# its rule is switched off, or nobody declares it any more ─► forgotten: nothing was resolved, so nobody is told
-#
-# What people are told is apart from that. They are told that an alert fires unless they believe so already, and that
-# it is resolved if they do; each of the two at most once per `cool_down` for a subject of a rule. Of incidents that
-# they know nothing of, and of what has become critical, they are told again after the `cool_down`, also where they
-# have acknowledged what was before. What
-# cannot be told now, because it is too soon, silenced or quiet, is told later if it is still true.
 
 MOST_SAID = 15_000  # so much of what people were told is remembered, the latest: less than may be on a board
 FORGOTTEN_AFTER = timedelta(days=30)
@@ -189,21 +181,17 @@ def _next_alerts(before: Mapping[Key, Alert], seen: Round, believed: AbstractSet
             yield _broken(breach, alert, seen.now)
         elif _is_ruled_out(alert.rule, rules, seen):
             continue
-        elif _is_unknown(alert, rules.get(alert.rule), seen):
-            yield alert
+        elif alert.rule not in rules or rules[alert.rule].check not in seen.looked or seen.elsewhere(alert):
+            yield alert  # nobody has looked at what it is about
         elif alert.state is AlertState.FIRING or (alert.state is AlertState.PENDING and key in believed):
-            says = seen.ended(alert) or words_of_the_end(alert)
+            over = "nothing new of this" if alert.check in _HAPPENINGS else "no longer so"
+            says = seen.ended(alert) or f"{over}: {alert.says}"
             yield replace(alert, state=AlertState.RESOLVED, resolved_at=seen.now, says=says)
         elif alert.state is AlertState.RESOLVED:
             yield alert
     for key, breach in broken.items():
         if key not in before:
             yield _broken(breach, None, seen.now)
-
-
-def _is_unknown(alert: Alert, rule: AlertRule | None, seen: Round) -> bool:
-    """Tell whether nobody has looked at what an alert is about: then it stays as it is."""
-    return rule is None or rule.check not in seen.looked or seen.elsewhere(alert)
 
 
 def _is_ruled_out(name: str, rules: Mapping[str, AlertRule], seen: Round) -> bool:

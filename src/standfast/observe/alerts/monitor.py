@@ -1,4 +1,10 @@
-"""Looks at the store for one who makes rounds, no more than there is reason to."""
+"""One round for the whole fleet: look, evaluate, write. Whoever comes second, or dies on the way, does no harm.
+
+    the board ─► looks ─► evaluated ─► board, with the delivery of what is told, by comparison of versions ─► filed
+
+Where others were faster, all of it is done again: what was looked at before they wrote may be over by what they have
+seen, and must not be told after it.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -29,20 +35,28 @@ from standfast.observe.alerts.observations import (
     look_at_dead,
     look_at_figures,
     look_at_fires,
-    look_at_incidents,
     look_at_late,
     look_at_running,
     with_examples,
 )
 from standfast.observe.burn_rates import read_burns
+from standfast.observe.catalogue import published_objectives
 from standfast.observe.figures.series import Series
-from standfast.observe.objectives import published_objectives
+from standfast.observe.incidents import list_incidents
 from standfast.stores.contract import Store, ask_time
 from standfast.stores.doctor import Finding
 from standfast.stores.values import QueueAges, Worker
 from standfast.stores.verb import Verbs, procedure
 
+log = logging.getLogger(__name__)
+
+TRIES = 10  # how often a round is begun anew because others have changed the board meanwhile
+FORGOTTEN = timedelta(hours=3)  # after which time what an app declared, and has not said again, is forgotten
 FIGURES_SETTLE = timedelta(minutes=1)  # how long after an end figures may still come that tell of it
+
+Deliveries = Callable[
+    [Notice, Sequence[Channel]], tuple[NewJob, ...]
+]  # makes the jobs that bring a notice to channels
 _MEASURED = {Check.STORE_SLOW: "store_seconds", Check.NOT_DURABLE: "findings", Check.DISK_FULL: "disks"}
 """What a process measures itself, by what is looked at: who looks at something else has nothing to say of it."""
 
@@ -62,7 +76,7 @@ class LocalView:
 
 
 class Observer:
-    """Looks, and remembers what it has seen."""
+    """Looks at the store, no more than there is reason to, and remembers what it has seen."""
 
     def __init__(self, watching: AlertSettings) -> None:
         self._watching = watching
@@ -124,7 +138,7 @@ class Observer:
         if Check.SCHEDULE_LATE in checks:
             found["late"] = yield from look_at_late(verbs)
         if checks & {Check.INCIDENT, Check.KEEP_ALIVE}:
-            found["incidents"] = yield from look_at_incidents(verbs)
+            found["incidents"] = yield from list_incidents(verbs).steps
         if Check.BUDGET_BURN in checks:
             found["burns"] = yield from self._burns(verbs, board)
         return found
@@ -162,21 +176,6 @@ class Observer:
         last = self._last_ended_at
         self.jobs_end = last is not None and now - last < FIGURES_SETTLE
         return last is not None and now - last < timedelta(seconds=longest) + FIGURES_SETTLE
-
-
-# One round for the whole fleet: look, judge, write. Whoever comes second, or dies on the way, does no harm.
-#
-# the board ─► looks ─► judged ─► board, with the delivery of what is told, by comparison of versions ─► filed
-#
-# Where others were faster, all of it is done again: what was looked at before they wrote may be over by what they
-# have seen, and must not be told after it.
-
-log = logging.getLogger(__name__)
-
-TRIES = 10  # how often a round is begun anew because others have changed the board meanwhile
-FORGOTTEN = timedelta(hours=3)  # after which time what an app declared, and has not said again, is forgotten
-Deliveries = Callable[[Notice, Sequence[Channel]], tuple[NewJob, ...]]
-"""Makes the jobs that bring a notice to channels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""A breach: a rule that a subject breaks at this moment, as a look has found. Pure."""
+"""What a round looks at: a few reads of the store, and what its process measures itself.
+
+A round looks only at what some rule is about. What costs more than a read or two is looked at when there is a reason:
+jobs ended since the last look, jobs run, something went wrong nearby.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +17,7 @@ from standfast.model.display import one_line
 from standfast.model.ids import first_id_at
 from standfast.model.incidents import Incident
 from standfast.model.job import Attempt, Job
-from standfast.model.records import Decision, Fire, FireCause, Kind, Record, read_body
+from standfast.model.records import Decision, Fire, FireCause, Kind, Record
 from standfast.model.states import Reason, State
 from standfast.observe.alerts.board import Missed
 from standfast.observe.alerts.delivery import DELIVER, QUEUE
@@ -26,12 +30,41 @@ from standfast.stores.values import DueRecords, JobFilter, JobPage, QueueAges, W
 from standfast.stores.verb import Verbs
 
 Key = tuple[str, str]  # a rule and a subject, by their names
-MOST_SUBJECTS = 100  # how many subjects of one rule have alerts of their own; the rest is one
-MOST_ALERTS = 5_000
-"""How many alerts there are of all rules, at about the most: where many rules are broken, each may have fewer."""
+Burns = Mapping[str, tuple[float, float]]
+"""By objective, how many times too fast its budget is spent: in the fast windows, and in the slow ones."""
 
-EXAMPLES = 5  # how many examples are named
+FIGURED = frozenset({Check.START_LAG, Check.FAILURE_RATE, Check.DEAD_LETTERS})  # what is told by figures
+MOST_SUBJECTS = 100  # how many subjects of one rule have alerts of their own; the rest is one
+MOST_ALERTS = 5_000  # about how many alerts there are of all rules: where many are broken, each may have fewer
 OTHERS = "others"  # the subject of those that are too many
+EXAMPLES = 5  # how many examples are named
+SPAN = 2000  # how many jobs a search for examples looks at
+MOST_SEARCHES = 10  # for how many breaches one round searches
+SHORT = 200
+LATE_SCHEDULES = 200
+FIRES, FIRES_PAGES = 500, 4
+RUNNING, RUNNING_PAGES = 500, 10  # how many jobs that run are looked at, the newest: so many pages of so many
+BEGINNINGS = 100  # of how many jobs one look finds out when they began
+TIMEOUT_MARGIN = 10.0  # seconds by which a job may exceed its timeout: its worker may be about to stop it
+LONG_WITHOUT_TIMEOUT = 3600.0  # seconds after which a job of a task without a timeout may hang
+
+MANY_DEAD = 10_000
+"""How many dead jobs are many, where neither a rule nor a setting says so: more than people look through."""
+NEARLY = 0.8  # the share of `keep_dead` from which on they are told to be nearly as many
+GOING, GOING_AT_MOST = 0.1, timedelta(days=1)
+"""The share of `keep_dead_for` before its end in which a dead job is told to go soon, and how long at most."""
+GOING_SEEN = 200  # how many of those are looked at, the newest
+
+MOST = 20
+"""Of how many fires one look asks when their jobs started: of each schedule the last, and of these the latest."""
+ASKED_FOR = timedelta(minutes=15)
+"""So long it is asked again whether a job has started: what waits longer does so because of its queue."""
+
+_STATES: Mapping[Check, tuple[State, ...]] = {
+    Check.DEAD_LETTERS: (State.DEAD,),
+    Check.FAILURE_RATE: (State.DEAD, State.SCHEDULED),
+    Check.TASK_UNKNOWN: (State.BLOCKED,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +122,6 @@ def _bounded(breaches: list[Breach], known: AbstractSet[Key], most: int) -> Iter
     yield Breach(rest[0].rule, OTHERS, says, rest[0].value, count, examples, worst)
 
 
-# Which queues are served, by however many workers: what is asked once for each queue is found at once. Pure.
-
-
 class QueueCoverage:
     """The queues that workers serve; `everything`: some of them serve whatever queue there is."""
 
@@ -102,19 +132,6 @@ class QueueCoverage:
 
     def __contains__(self, queue: str) -> bool:
         return self.everything or queue in self._named
-
-
-# Some of the jobs that a breach is about, for those who are told of it.
-
-SPAN = 2000  # how many jobs a search for examples looks at
-MOST_SEARCHES = 10  # for how many breaches one round searches
-SHORT = 200
-
-_STATES: Mapping[Check, tuple[State, ...]] = {
-    Check.DEAD_LETTERS: (State.DEAD,),
-    Check.FAILURE_RATE: (State.DEAD, State.SCHEDULED),
-    Check.TASK_UNKNOWN: (State.BLOCKED,),
-}
 
 
 def with_examples(
@@ -144,34 +161,6 @@ def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
     page: JobPage = yield verbs.search_jobs(which, SPAN)
     found = [job for job in page.jobs if job.error or job.reason == Reason.NO_WORKER]
     return tuple(Example("job", job.id, one_line(job.error or "", SHORT)) for job in found[:EXAMPLES])
-
-
-# What a round looks at: a few reads of the store, and what its process measures itself.
-#
-# A round looks only at what some rule is about. What costs more than a read or two is looked at when there is a
-# reason: jobs ended since the last look, jobs run, something went wrong nearby.
-
-Burns = Mapping[str, tuple[float, float]]
-"""By objective, how many times too fast its budget is spent: in the fast windows, and in the slow ones."""
-
-FIGURED = frozenset({Check.START_LAG, Check.FAILURE_RATE, Check.DEAD_LETTERS})  # what is told by figures
-LATE_SCHEDULES = 200
-FIRES = 500
-FIRES_PAGES = 4
-RUNNING = 500
-RUNNING_PAGES = 10  # how many jobs that run are looked at, the newest: so many pages of so many
-BEGINNINGS = 100  # of how many jobs one look finds out when they began
-TIMEOUT_MARGIN = 10.0  # seconds by which a job may exceed its timeout: its worker may be about to stop it
-
-
-LONG_WITHOUT_TIMEOUT = 3600.0  # seconds after which a job of a task without a timeout may hang
-MANY_DEAD = 10_000
-"""How many dead jobs are many, where neither a rule nor a setting says so: more than people look through."""
-NEARLY = 0.8  # the share of `keep_dead` from which on they are told to be nearly as many
-GOING = 0.1
-GOING_AT_MOST = timedelta(days=1)
-"""The share of `keep_dead_for` before its end in which a dead job is told to go soon, and how long at most."""
-GOING_SEEN = 200  # how many of those are looked at, the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +259,8 @@ def look_at_closed(verbs: Store, ages: QueueAges, rules: Iterable[AlertRule]) ->
 def look_at_figures(verbs: Store, rules: Iterable[AlertRule], now: datetime) -> Verbs[Series]:
     """Return the figures of the longest time that a rule looks back."""
     longest = max(rule.over for rule in rules if rule.check in FIGURED)
-    series = yield from read_figures(verbs, now - timedelta(seconds=longest), step=timedelta(minutes=1)).steps
-    return series
+    back = now - timedelta(seconds=longest)
+    return (yield from read_figures(verbs, back, step=timedelta(minutes=1)).steps)
 
 
 def look_at_dead(verbs: Store, keep: int | None, keep_for: float | None, now: datetime) -> Verbs[Dead]:
@@ -368,30 +357,12 @@ def longest_run(rule: AlertRule, job: Job, timeouts: Mapping[str, float | None])
     return LONG_WITHOUT_TIMEOUT if timeout is None else timeout + TIMEOUT_MARGIN
 
 
-def look_at_incidents(verbs: Store) -> Verbs[tuple[Incident, ...]]:
-    """Return what went wrong, the newest first."""
-    records: Sequence[Record] = yield verbs.records(Kind.INCIDENT)
-    incidents = [each for record in records if (each := read_body(record, Incident)) is not None]
-    return tuple(sorted(incidents, key=lambda each: (each.last_at, each.id), reverse=True))
-
-
-# Fires that were decided ahead of their time, and for which nobody was there when it came.
-#
-# Their jobs were enqueued some seconds before, and so the history says that they fired. They started when somebody
-# was there again, which is as if they had been caught up then.
-
-MOST = 20
-"""Of how many fires one look asks when their jobs started: of each schedule the last, and of these the latest."""
-
-
-ASKED_FOR = timedelta(minutes=15)
-"""So long it is asked again whether a job has started: what waits longer does so because of its queue."""
-
-
 class AheadFires:
-    """Asks once after each time that whoever looks was not there, and remembers what it has found.
+    """Finds the fires that were decided ahead of their time, and for which nobody was there when it came.
 
-    Of jobs that have not started yet, such as those that a lost worker had, it asks again.
+    Their jobs were enqueued some seconds before, and so the history says that they fired. They started when somebody
+    was there again, which is as if they had been caught up then. It asks once after each time that whoever looks was
+    not there; again about jobs that have not started yet, such as those that a lost worker had.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,11 @@
-"""How often somebody may ask: a bucket of tokens for each, of which only so many are remembered."""
+"""Who may ask about health, and how often.
+
+A peer is known by the address of its connection: what it, or a proxy, says in a header about where it comes from is
+not even read. Who is in one of the networks may ask; anybody else needs the token, where there is one. So does who
+comes from this machine by a name that is none of its own: it may be a page in a browser, whose name server says that
+it lives here. Those who may ask and those who may not have their buckets apart: behind a proxy both come from one
+address, and a stranger who floods it must not keep out the one who has the token.
+"""
 
 import hmac
 import math
@@ -59,16 +66,6 @@ class RateLimiter:
         return len(self._buckets)
 
 
-# Who may ask about health, and how often.
-#
-# A peer is known by the address of its connection: what it, or a proxy, says in a header about where it comes from is
-# not even read. Who is in one of the networks may ask; anybody else needs the token, where there is one. So does who
-# comes from this machine by a name that is none of its own: it may be a page in a browser, whose name server says
-# that it lives here.
-#
-# Those who may ask and those who may not have their buckets apart: behind a proxy both come from one address, and a
-# stranger who floods it must not keep out the one who has the token.
-
 LOOPBACK = ("127.0.0.0/8", "::1/128")  # the networks of this machine itself
 RATE = 10.0  # requests a second that each peer may make, unless told otherwise
 SHORTEST_TOKEN = 16
@@ -119,14 +116,13 @@ def read_networks(networks: Sequence[str]) -> tuple[Network, ...]:
     """Return networks in the form 10.0.0.0/8, or single addresses. Raises ConfigurationError."""
     if isinstance(networks, str):
         raise ConfigurationError(f"networks takes several: write networks=[{networks!r}]")
-    return tuple(map(_read_network, networks))
-
-
-def _read_network(text: str) -> Network:
-    try:
-        return ip_network(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{text!r} is no network ({error}); write e.g. 10.0.0.0/8 or ::1") from error
+    read = []
+    for text in networks:
+        try:
+            read.append(ip_network(text))
+        except ValueError as error:
+            raise ConfigurationError(f"{text!r} is no network ({error}); write e.g. 10.0.0.0/8 or ::1") from error
+    return tuple(read)
 
 
 def read_peer(peer: str | None) -> Address | None:
@@ -160,7 +156,7 @@ class Guard:
         `credentials` are its Authorization headers, `hosts` its Host headers, as far as names are our affair.
         """
         address = read_peer(peer)
-        is_near = self._is_near(address)
+        is_near = address is not None and any(address in network for network in self._networks)
         is_misled = is_near and address is not None and address.is_loopback and not all(map(is_own_name, hosts))
         refusal = None if is_near and not is_misled else self._without(credentials)
         if is_misled and refusal is _FOREIGN:
@@ -172,9 +168,6 @@ class Guard:
             seconds = str(math.ceil(wait))
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", (("Retry-After", seconds),))
         return refusal
-
-    def _is_near(self, address: Address | None) -> bool:
-        return address is not None and any(address in network for network in self._networks)
 
     def _without(self, credentials: Sequence[bytes]) -> Refusal | None:
         """Return why one who is in none of the networks is not answered."""

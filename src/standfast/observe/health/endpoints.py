@@ -1,4 +1,4 @@
-"""What is answered to whom: the guard first, then the path. No I/O: who serves brings the request and the look."""
+"""Answers about health: the guard first, then the path; and an ASGI and a WSGI app to be mounted in your own."""
 
 import asyncio
 import logging
@@ -26,12 +26,9 @@ from standfast.stores.backend import HasStore
 
 LIVE, READY, HEALTH, METRICS = "/livez", "/readyz", "/healthz", "/metrics"
 _METHODS = ("GET", "HEAD")
+Headers = tuple[tuple[str, str], ...]
 _WORKING = "working"
-_JSON = "application/json"
-_ALWAYS = (
-    ("Cache-Control", "no-store"),
-    ("X-Content-Type-Options", "nosniff"),
-)
+_ALWAYS = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 _NOT_FOUND = Refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
 _NOT_ALLOWED = Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only to be read", (("Allow", ", ".join(_METHODS)),))
 
@@ -59,26 +56,11 @@ class Answer:
     body: bytes
 
     @classmethod
-    def of(
-        cls, request: Request, status: HTTPStatus, value: Any, more: tuple[tuple[str, str], ...] = ()
-    ) -> "Answer":
-        """Return a value as JSON."""
-        return cls._with(request, status, _JSON, msgspec.json.encode(value), more)
-
-    @classmethod
-    def metrics(cls, request: Request, page: str) -> "Answer":
-        """Return a page for Prometheus."""
-        return cls._with(request, HTTPStatus.OK, CONTENT_TYPE, page.encode())
-
-    @classmethod
-    def _with(
-        cls,
-        request: Request,
-        status: HTTPStatus,
-        content: str,
-        body: bytes,
-        more: tuple[tuple[str, str], ...] = (),
-    ) -> "Answer":
+    def of(cls, request: Request, status: HTTPStatus, value: Any, more: Headers = ()) -> "Answer":
+        """Return a value as JSON, or a page for Prometheus as it is."""
+        is_page = isinstance(value, str)
+        body = value.encode() if is_page else msgspec.json.encode(value)
+        content = CONTENT_TYPE if is_page else "application/json"
         headers = (("Content-Type", content), *_ALWAYS, ("Content-Length", str(len(body))), *more)
         return cls(status, headers, b"" if request.method == "HEAD" else body)
 
@@ -127,16 +109,15 @@ class Answers:
         return Answer.of(request, HTTPStatus.OK if report.ok else HTTPStatus.SERVICE_UNAVAILABLE, fields)
 
 
-# What workers inside the processes of one web server have counted, for whichever of them is asked.
-#
-# It is read for each who asks and never kept for the next: another process may have told more in between, and what
-# was read before that would go back.
-
 log = logging.getLogger(__name__)
 
 
 class WorkerCounters:
-    """The counters of the folder that the settings of an app name; none where they name none."""
+    """What the workers of one web server have counted, in the folder that the settings of an app name, if any.
+
+    It is read for each who asks and never kept for the next: another process may have told more in between, and what
+    was read before that would go back.
+    """
 
     def __init__(self, app: HasStore) -> None:
         settings = getattr(app, "settings", None)
@@ -157,8 +138,6 @@ class WorkerCounters:
         self._problem = problem
         return samples
 
-
-# The face of it: an ASGI app and a WSGI app about the health of an app, to be mounted in your own.
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -223,7 +202,7 @@ class Health:
             return known
         if request.path == METRICS:
             seen = own.samples.seen()  # first: it may take a while, and what was counted is not to be old
-            return Answer.metrics(request, page(seen, own.counted.samples()))
+            return Answer.of(request, HTTPStatus.OK, page(seen, own.counted.samples()))
         return own.answers.after(request, own.looks.seen())
 
     def look(self) -> StoreStatus:
@@ -279,7 +258,7 @@ class _AsgiApp:
             return known
         if request.path == METRICS:
             seen = await own.samples.aseen()
-            return Answer.metrics(request, page(seen, await asyncio.to_thread(own.counted.samples)))
+            return Answer.of(request, HTTPStatus.OK, page(seen, await asyncio.to_thread(own.counted.samples)))
         return own.answers.after(request, await own.looks.aseen())
 
 

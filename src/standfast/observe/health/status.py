@@ -104,14 +104,19 @@ def assess(seen: StoreStatus, *, warm: bool | None = None) -> Report:
     if seen.ages is None:
         store = Check("store", ok=False, says=f"the store {seen.problem}")
         return Report((store,) if warm is None else (store, _of_this_process(warm=warm)))
-    counted = [worker for worker in seen.workers if not worker.info.is_courier]
-    live = sum(worker.is_live for worker in counted)
+    fleet = [worker for worker in seen.workers if not worker.info.is_courier]
+    live = sum(worker.is_live for worker in fleet)
     store = Check("store", ok=True, says=f"answered within {span(timedelta(seconds=seen.took))}")
-    workers = _fleet(live) if warm is None else _of_this_process(warm=warm)
+    if warm is None:
+        workers = Check(
+            "workers", ok=live > 0, says=f"{counted(live, 'live worker')}" if live else "no live worker"
+        )
+    else:
+        workers = _of_this_process(warm=warm)
     return Report(
         (store, workers, *_unknown(seen.ages)),
         seen.ages.now,
-        min((worker.beat_age for worker in counted), default=None),
+        min((worker.beat_age for worker in fleet), default=None),
         live,
         {queue.name: _queue_health(queue, seen.ages.now, seen.windows) for queue in seen.ages.queues},
     )
@@ -124,10 +129,6 @@ def _unknown(ages: QueueAges) -> Iterator[Check]:
         waits = ages.now - min(age.oldest_due_at for age in ages.unknown)
         says = f"jobs of {counted(len(tasks), 'task')} wait that no worker knows, the oldest for {span(waits)}"
         yield Check("tasks", ok=True, says=f"{says}: see `standfast doctor`", warns=True)
-
-
-def _fleet(live: int) -> Check:
-    return Check("workers", ok=live > 0, says=f"{counted(live, 'live worker')}" if live else "no live worker")
 
 
 def _of_this_process(*, warm: bool) -> Check:
@@ -143,8 +144,6 @@ def _queue_health(queue: QueueAge, now: datetime, windows: Windows) -> QueueHeal
 def _seconds(length: timedelta) -> float:
     return round(length.total_seconds(), 3)
 
-
-# What a census of a store means: is anybody there, does something wait in vain, is the clock right. Pure.
 
 LONG_WAIT = timedelta(minutes=5)  # how long a due job may wait before it is worth a word
 CLOCK_TOLERANCE = timedelta(seconds=10)
@@ -244,11 +243,6 @@ def _dead(census: Census) -> Finding:
     return Finding.warning("dead", says, "`standfast dead list` says why; then `standfast dead retry` or `discard`")
 
 
-# Looks at the store for all who ask: one at a time, one a second at most, and nobody waits for it for long.
-#
-# none ─(somebody asks)─► going on ─(the store answers)─► seen ─(asked again, a second later)─► going on …
-# └─(too long)─► whoever asks is told so at once, until it has ended
-
 log = logging.getLogger(__name__)
 
 S = TypeVar("S")
@@ -275,9 +269,13 @@ class _Look(Generic[S]):
 
 
 class CachedRead(Generic[S]):
-    """The looks of one process. Any thread, and any event loop, may ask for what was seen last.
+    """A slow read for all who ask: one at a time, one a second at most, and nobody waits for it for long.
 
-    `problem` makes what is told to those who ask while the store does not answer, of what is wrong with it.
+        none ─(somebody asks)─► going on ─(the store answers)─► seen ─(asked again, a second later)─► going on …
+                                └─(too long)─► whoever asks is told so at once, until it has ended
+
+    Any thread, and any event loop, may ask. `problem` makes what is told to those who ask while the store does not
+    answer, of what is wrong with it.
     """
 
     def __init__(

@@ -20,10 +20,10 @@ import msgspec
 from standfast.model.display import standfast_version
 from standfast.model.records import Kind
 from standfast.observe.burn_rates import Standing, read_standings
+from standfast.observe.catalogue import published_objectives
 from standfast.observe.metrics import families as family
 from standfast.observe.metrics.cells import LONGEST, OTHER
 from standfast.observe.metrics.families import Sample, written
-from standfast.observe.objectives import published_objectives
 from standfast.stores.backend import HasStore
 from standfast.stores.values import DueRecords, Queue, QueueAges, Worker
 from standfast.stores.verb import run_procedure
