@@ -187,8 +187,7 @@ class Standfast:
     ) -> None:
         """Declare that a task is to run with these arguments as often as the rule says.
 
-        Workers bring what is declared into the store when they start, and retire what is declared no more. For a
-        schedule that is made at run time, see `schedules`.
+        Workers bring it into the store when they start. For a schedule made at run time, see `schedules`.
         """
         self._declare(declare(name, task, rule, args, kwargs), DeclaredAt.here())
 
@@ -255,10 +254,7 @@ class Standfast:
         return tuple(self._middlewares)
 
     def middleware(self, around: M) -> M:
-        """Put `async def around(ctx, call_next)` around each attempt; the first declared is the outermost.
-
-        It awaits `call_next()`, which runs the handler, and returns or raises the outcome.
-        """
+        """Put `async def around(ctx, call_next)` around each attempt; the first declared is the outermost."""
         check_middleware(around)
         self._middlewares.append(around)
         return around
@@ -267,11 +263,7 @@ class Standfast:
     def use_tracing(
         self, provider: "TracerProvider | None" = None, propagator: "TextMapPropagator | None" = None
     ) -> None:
-        """Make spans of OpenTelemetry for enqueues, attempts and steps, and let jobs carry the trace.
-
-        By the `provider` that is given, or else by that of the process. A job carries W3C's trace context; with a
-        `propagator`, what that writes.
-        """
+        """Make spans of OpenTelemetry for enqueues, attempts and steps, and let jobs carry the trace."""
         if self.tracing is not None:
             raise ConfigurationError("app.use_tracing is called twice; call it once, where the app is made")
         self.tracing = open_tracing(provider, propagator)
@@ -284,7 +276,7 @@ class Standfast:
     def lifespan(self, lifespan: L) -> L:
         """Let each worker process run an `async def` with one `yield`: until then before its jobs, the rest after.
 
-        It takes the app. Several are entered in the order of their declaration and left in reverse.
+        It takes the app. The first declared is entered first and left last.
         """
         check_lifespan(lifespan)
         self._lifespans.append(lifespan)
@@ -303,11 +295,7 @@ class Standfast:
         return await arun_procedure(self.acall, find_files(self.verbs, self.shelf, self._meant(job).id))
 
     def signal(self, job: AnyJob, name: str, data: Any = None) -> None:
-        """Send a job, given as its handle, itself or its id, a signal: `ctx.wait_for(name)` returns `data` there.
-
-        A job that waits for it goes on; for any other it is kept until its handler asks for it. Raises
-        ArgumentsError for what JSON cannot carry, JobNotFoundError, and JobStateError where the job is over.
-        """
+        """Send a job, given as its handle, itself or its id, a signal: `ctx.wait_for(name)` returns `data` there."""
         self._meant(job).signal(name, data)
 
     async def asignal(self, job: AnyJob, name: str, data: Any = None) -> None:
@@ -318,9 +306,9 @@ class Standfast:
     def lock(self, name: str, *, ttl: Seconds = 30, timeout: Seconds | None = None, session: bool = False) -> Lock:
         """Return a lock that one at a time holds, of all who use the store: `with app.lock("nightly"):`.
 
-        While it is held it is renewed; when its holder dies, it ends after `ttl` at most. A block waits for it for
-        `timeout` seconds, or for ever; then LockTimeoutError is raised. With `session`, on PostgreSQL alone, it is
-        held by a connection instead, and ends the moment that dies.
+        It is renewed while it is held, and ends `ttl` after its holder died. A block waits `timeout` seconds
+        for it, then LockTimeoutError is raised. With `session`, on PostgreSQL alone, a connection holds it, and
+        it ends with that.
         """
         refuse_bad_lock(name, 1, ttl, timeout)
         flavour = SessionLock(self, name) if session else Leased(self, name, 1, float(as_seconds(ttl)))
@@ -328,11 +316,7 @@ class Standfast:
 
     @options_of("app.semaphore")
     def semaphore(self, name: str, places: int, *, ttl: Seconds = 30, timeout: Seconds | None = None) -> Lock:
-        """Return one place of a lock that so many at a time hold: `with app.semaphore("api", 5):`.
-
-        Who asks is given a place while fewer than its own `places` are held, whatever others say. A lock is a
-        semaphore of one place, so both have their names in common.
-        """
+        """Return one place of a lock that so many at a time hold: `with app.semaphore("api", 5):`."""
         refuse_bad_lock(name, places, ttl, timeout)
         return Lock(self, name, Leased(self, name, places, float(as_seconds(ttl))), as_seconds(timeout))
 
@@ -350,11 +334,7 @@ class Standfast:
         concurrency: int | None = None,
         peak: Peaks | None = None,
     ) -> None:
-        """Declare that no job of a queue starts inside a window, and how many run at a time in one process.
-
-        Running jobs are asked to finish before a window begins, and what had to wait starts when it has ended.
-        While `concurrency` of its jobs run, or in a `peak` fewer, none is claimed here: other processes may.
-        """
+        """Declare that no job of a queue starts inside a window, and how many run at a time in one process."""
         refuse_any(queue_problems(name))
         if name in self._queues:
             raise ConfigurationError(
@@ -380,8 +360,7 @@ class Standfast:
     def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:
         """Declare a gate: of all tasks that go through it, so many jobs run at a time in one process.
 
-        In a `peak` fewer: `peak={Window("09:00", "18:00"): 1}`. Declare it before its tasks, which name it:
-        `@app.task(gate="disk")`.
+        Declare it before its tasks, which name it: `@app.task(gate="disk")`. In a `peak` the limit is lower.
         """
         return self._limits.gate(name, limit, peak)
 
@@ -398,10 +377,7 @@ class Standfast:
         lowest: int = 1,
         turn: Seconds | None = TURN,
     ) -> Adaptive:
-        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
-
-        The limits are seconds. What is returned is told of both: see `standfast.schedules.adaptive.Adaptive`.
-        """
+        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long."""
         return self._limits.adapt(Adaptive(lag, latency, lowest, turn))
 
     @property
@@ -411,11 +387,7 @@ class Standfast:
 
     @options_of("app.recycle")
     def recycle(self, *, at: AnyRule | None = None, never: Windows = ()) -> None:
-        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window.
-
-        Each by another that works before it leaves: see also the settings `recycle_age`, `recycle_jobs` and
-        `recycle_memory`.
-        """
+        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window."""
         if self._recycle is not None:
             raise ConfigurationError("app.recycle is called twice; call it once, with all that it is to say")
         self._recycle = declare_recycling(at, never)
@@ -433,9 +405,7 @@ class Standfast:
     ) -> None:
         """Declare who is told of trouble, and of what beside the rules that count from the start.
 
-        A rule that has the name of another takes its place. In `quiet_hours` only what is critical is told; the
-        rest when they are over. `dead_man` is pinged while all is well. `dashboard_url` is where those who are told
-        find the dashboard.
+        A rule takes the place of another of its name. In `quiet_hours` only what is critical is told at once.
         """
         self._watching.alerts(rules, channels, quiet_hours, dead_man, dashboard_url=dashboard_url, enabled=enabled)
 
@@ -478,7 +448,7 @@ class Standfast:
     def call(self, verb: Verb[T] | Procedure[T], tx: Any = None) -> T:
         """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given.
 
-        An errand, such as those of `schedules`, is several verbs.
+        A procedure, such as those of `schedules`, is several verbs.
         """
         if isinstance(verb, Procedure):
             return run_procedure(partial(self.call, tx=tx), verb)
@@ -517,15 +487,12 @@ class Standfast:
     def prepare(self) -> None:
         """Open the store and make its tables ready, which the first use does otherwise.
 
-        A transaction of your own, on whose connection you enqueue, may find them missing, and cannot make them.
+        A transaction of your own may find them missing, and cannot make them.
         """
         self.call(self.verbs.glance(()))
 
     def close(self) -> None:
-        """End the work in the background, within `grace`, and let go of the store, which the next use opens again.
-
-        Whoever waits for a job is told so by a StoreError. In async code `aclose`.
-        """
+        """End the work in the background, within `grace`, and let go of the store, which the next use opens again."""
         self._work.close(self.settings.grace)
         backend = waiter = keepers = None
         try:
@@ -552,10 +519,7 @@ class Standfast:
 
     @contextmanager
     def elsewhere(self, backend: Backend, waiter: Waiter, clock: Clock) -> Iterator[None]:
-        """Live on another store and by another clock within the block, however often it is closed: for tests.
-
-        The app's own store, if it is open, stays so, and is not touched.
-        """
+        """Live on another store and by another clock within the block, however often it is closed: for tests."""
         with OPEN_LOCK.lock:
             own = (self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works)
             self.clock, self._stand_in = clock, (backend, waiter)

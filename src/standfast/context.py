@@ -47,7 +47,7 @@ class Life(Injected, ABC):
     def sleep(self, seconds: Seconds) -> None:
         """Sleep here, for seconds or a timedelta; once the work should end, wake at once and end it here.
 
-        It takes its thread, or the slot of its job, all the while. In async code `asleep`.
+        In async code `asleep`.
         """
         refuse_in_event_loop("sleep(…)", "await asleep(…)", ArgumentsError)
         span = _read(seconds)
@@ -285,9 +285,8 @@ class Context(Life, DurableContext):
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
         """Say how far the job is and, in a note, what it is doing; anyone may see it.
 
-        It returns at once, from any thread. A note is one line, without the secrets of the job, and cut after 200
-        characters. Of what is said quickly one after the other only the latest is passed on. Raises LostClaimError
-        where the job is known to be lost.
+        It returns at once, from any thread. A note is cut after 200 characters; of several in quick succession
+        the last is stored. Raises LostClaimError where the job is known to be lost.
         """
         if self._control.taken:
             raise LostClaimError(f"job {self.job_id} was lost to another worker; end the handler")
@@ -312,12 +311,9 @@ class Context(Life, DurableContext):
     def save_file(self, name: str, data: Source) -> SavedFile:
         """Keep a file with the job: bytes, or the pathlib.Path of a file, which is copied.
 
-        The bytes go to the folder of the setting `files`, and their size, hash and place to the store: when this
-        returns, both are there for good. Saved again, in this attempt or a later one, it takes the place of the one
-        before. It is kept as long as the job. In async code `asave_file`.
-
-        Raises ArgumentsError for a name that is none, for what is no bytes, and for more than `files_limit`,
-        ConfigurationError where no folder is set, and LostClaimError where the job is another's by now.
+        When this returns, the file and its entry in the store are safe; saved again, it replaces the one
+        before. In async code `asave_file`. Raises ArgumentsError, ConfigurationError without a folder, and
+        LostClaimError.
         """
         return self._filing.save(name, data)
 
@@ -345,13 +341,10 @@ class Context(Life, DurableContext):
     def transaction(self, connection: Any) -> Transaction:
         """Write rows of your own and complete the job in one transaction, on a connection to the store's database.
 
-        `with ctx.transaction(connection) as tx:` begins (with the write lock) unless a transaction is open; the end
-        of the block completes the job, with `tx.result`, and commits. After that the outcome is fixed: whatever
-        the handler does then changes nothing. An exception in the block rolls back and goes on.
-
-        Raises ConfigurationError, before anything is done, for a connection that cannot be used;
-        LostClaimError, after rolling back, where the job is another's by now; and JobStateError where a
-        transaction has completed the job before.
+        `with ctx.transaction(connection) as tx:` begins unless a transaction is open; its end completes the job
+        with `tx.result` and commits, an exception rolls back. Raises ConfigurationError for a connection that
+        cannot be used, LostClaimError where the job is another's by now, JobStateError where it was completed
+        before.
         """
         return self._control.transaction(connection)
 
@@ -363,7 +356,7 @@ class Context(Life, DurableContext):
 def current_context() -> Context:
     """Return the Context of the job that the present code belongs to, from any depth of its handler.
 
-    It is the one that a parameter `ctx: Context` receives. Raises ConfigurationError where no job runs.
+    Raises ConfigurationError where no job runs.
     """
     attempt = current_attempt.get()
     if attempt is None:

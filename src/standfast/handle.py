@@ -243,9 +243,8 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
     def signal(self, name: str, data: Any = None) -> None:
         """Send the job a signal: `ctx.wait_for(name)` returns `data` in its handler, and a job that waits goes on.
 
-        Signals that nobody waits for yet are kept, and taken in order. While the store is away it is tried again
-        for `retry_for`, and counts once. Raises ArgumentsError for what JSON cannot carry, JobNotFoundError, and
-        JobStateError where the job is over, or was sent as many signals as a job may be.
+        A signal is kept until the handler asks for it, and counts once however often it is tried. Raises
+        ArgumentsError, JobNotFoundError, and JobStateError where the job is over or has too many signals.
         """
         run_without_loop(send(_Blocking(self.caller), self.id, name, data))
 
@@ -256,9 +255,8 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
     def result(self, timeout: float | None = None) -> R:
         """Wait for the job and return what its handler returned; None waits for ever.
 
-        Raises ResultTimeoutError after `timeout` seconds, JobDeadError with the error that killed it and, as its
-        cause, the worker's traceback, JobCancelledError with the reason, and ResultExpiredError where the job
-        completed, but its result is kept no longer. A store that is away for a while is waited for.
+        Raises ResultTimeoutError, JobDeadError (its cause is the traceback in the worker), JobCancelledError,
+        and ResultExpiredError. A store that is away is waited for.
         """
         return run_without_loop(self._result(_Blocking(self.caller), self._deadline(timeout)))
 
@@ -269,7 +267,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
     def progress(self, timeout: float | None = None) -> Iterator[Progress]:
         """Yield what the handler says about its progress, the latest each time, until the job has ended.
 
-        Raises ResultTimeoutError if that takes longer than `timeout` seconds. How the job ended, `result` tells.
+        Raises ResultTimeoutError after `timeout` seconds.
         """
         way, deadline, last = _Blocking(self.caller), self._deadline(timeout), None
         while (last := run_without_loop(self._next_progress(way, last, deadline))) is not None:

@@ -115,23 +115,17 @@ class Task(Generic[P, R]):
     def options(self, **options: Unpack[JobOptions]) -> "BoundTask[P, R]":
         """Return the task with options for the next enqueue; the task itself stays as it is.
 
-        The job runs `delay` (seconds or a timedelta) from now, or `at` an aware datetime. Enqueueing again with
-        the same `job_id` changes nothing.
-
-        `key` is unique among the unfinished jobs of the task, and for `keep_key` after a completion: where another
-        job has it, `on_conflict` says whether that one is returned, replaced if it has not started, or an error is
-        raised. A job that starts for the first time later than `start_within` after its time is late: it runs all
-        the same, or expires. `tags` and `metadata` are for finding it. While the store is away, an enqueue goes on
-        trying for `retry_for`, and stores the job once, whichever try it was that succeeded. With `tx`, a
-        connection of your own to the same database, the job exists if and only if your transaction commits.
+        `delay` or `at` says when it runs. `job_id` makes an enqueue idempotent; `key` is unique among
+        unfinished jobs of the task, and `on_conflict` says what becomes of a second one. `start_within` and
+        `on_late` are about jobs that start late, `retry_for` about a store that is away. `tx`, a connection of
+        your own to the same database, makes the job a part of your transaction.
         """
         return BoundTask(self, declare_options(**options), self._caller)
 
     def upgrade(self, from_version: int) -> Callable[[Upgrade], Upgrade]:
         """Declare, as a decorator, how the arguments of a payload of that version become those of the next.
 
-        The function takes them by name as plain JSON values, and returns what it makes of them. Payloads of older
-        versions go through one upgrade after the other before they are read.
+        The function takes them by name as plain JSON values, and returns those of the next version.
         """
         if callable(from_version):
             raise ConfigurationError(
@@ -541,11 +535,7 @@ class TaskDecorator:
     def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
-        `name` is the function's own unless given, `timeout` that of the app. A task with a `schedule` runs as
-        often as that rule says, without arguments; the schedule has the task's name. Inside a `window`, or one of
-        several, none of its jobs starts. In one process no more than `concurrency` of its jobs run at a time, fewer
-        in a `peak`, and of all tasks that go through a `gate` no more than that lets in. See
-        `standfast.model.policy.Policy` for the rest.
+        See `TaskOptions` and `standfast.model.policy.Policy` for what can be declared.
         """
         declaring = TaskDecorator(self._register, **{**self._declared, **declared}) if declared else self
         return declaring if fn is None else declaring._made_of(fn)  # noqa: SLF001 - one of its own kind

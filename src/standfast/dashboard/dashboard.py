@@ -95,10 +95,7 @@ class Dashboard:
         self._bridge = WsgiBridge(self._doorway, (USER,))
 
     def new_link(self, after: str = "") -> str:
-        """Return the path of a link by which one person comes in, once, within ten minutes.
-
-        It leads to the first page, or to that at the path `after`, which is as browsers see it.
-        """
+        """Return the path of a link by which one person comes in, once, within ten minutes."""
         wanted = f"&{urlencode({'next': after})}" if after else ""
         return f"/sign-in?once={self._entrance.new_link()}{wanted}"
 

@@ -291,10 +291,7 @@ class Arguments:
         return payload
 
     def read(self, args: tuple[msgspec.Raw, ...], kwargs: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-        """Return arguments that a person gives as JSON, by name and as the handler would receive them.
-
-        Raises ArgumentsError naming the one that does not fit.
-        """
+        """Return arguments that a person gives as JSON, by name and as the handler would receive them."""
         given, known = self.bind(args, kwargs), self._resolved
         shown = {name: value for name, value in given.items() if name not in known.secrets}
         secret = {name: value for name, value in given.items() if name in known.secrets}

@@ -198,10 +198,7 @@ class SigningIn:
         self._attempts = RateLimiter(RATE, BURST, ticks)
 
     async def by_form(self, request: Request, caller: Caller) -> Identity:
-        """Return who signs in by a form that was sent: with `token`, or with `name` and `password`.
-
-        Raises RefusedError.
-        """
+        """Return who signs in by a form that was sent: with `token`, or with `name` and `password`."""
         self._approach.demand_origin(request, caller)
         form = await read_form(request)
         name = form.get("name")[: _LONGEST_NAME + 1]
@@ -218,10 +215,7 @@ class SigningIn:
         return replace(admitted, cookies=(*admitted.cookies, cookie))
 
     def by_link(self, request: Request, caller: Caller) -> Identity:
-        """Return who comes by a link, `?once=…`. One that is only looked at ahead of time stays good.
-
-        Raises RefusedError.
-        """
+        """Return who comes by a link, `?once=…`. One that is only looked at ahead of time stays good."""
         is_ahead = any("prefetch" in request.headers.get(name, "").lower() for name in ("sec-purpose", "purpose"))
         known = self._register.by_link()
         if known is None or is_ahead or request.method != "GET":

@@ -292,10 +292,7 @@ _TICKS = 10
 
 
 def open_port(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens there: without a port, on 8080, or any that is free.
-
-    Raises ConfigurationError.
-    """
+    """Return a socket that listens there: without a port, on 8080, or any that is free."""
     (family, address), *_ = addresses_of(host, port or PORT)
     wanted = (PORT, 0) if port is None else (port,)
     for number in wanted:

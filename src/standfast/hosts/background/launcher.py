@@ -69,13 +69,10 @@ class Launcher:
     def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Background[Any]:
         """Run `fn(*args, **kwargs)` in the background of this process, and return its handle at once.
 
-        A plain function runs in a thread; an `async def` on the event loop from which this is called, or on one of
-        our own where none runs. It is bound to the life of the app and not durable: a process that dies takes it
-        along, and `app.close()` tells it to end and waits for the setting `grace`. A parameter that is annotated
-        with `Life` hears of that. What it raises is logged, and an incident.
-
-        Raises ArgumentsError for what cannot be called like this, BackgroundFullError where there is no room and it
-        may not wait, and BackgroundClosedError once the app is closed.
+        A plain function runs in a thread, an `async def` on the event loop of its caller or on one of our own.
+        It is not durable: it ends with the process, and `app.close()` waits `grace` for it. A parameter
+        annotated with `Life` tells it to end. Raises ArgumentsError, BackgroundFullError and
+        BackgroundClosedError.
         """
         when_full = self._given.when_full or self._when_full
         call = read_call(fn, args, kwargs, self._given.name)
@@ -92,11 +89,7 @@ class Launcher:
 
     @options_of("app.background.options")
     def options(self, *, when_full: WhenFullWord | None = None, name: str | None = None) -> "Launcher":
-        """Return `app.background` with options for the next work; the app stays as it is.
-
-        `when_full` says what becomes of it where as much runs as may: it waits for its turn, is refused, or becomes
-        a durable job. `name` is what it is called in lists and in the log.
-        """
+        """Return `app.background` with options for the next work; the app stays as it is."""
         if when_full is not None and not is_word(WhenFull, when_full):
             raise ConfigurationError(f"when_full must be 'wait', 'reject' or 'enqueue', not {when_full!r}")
         if name is not None and not (isinstance(name, str) and name):
@@ -109,10 +102,7 @@ class Launcher:
         self._works.open()
 
     def close(self, grace: float) -> None:
-        """End all work: it is told, waited for within the grace, and then cancelled where it is a coroutine.
-
-        What goes on all the same is named in the log. `app.close()` does this, and lets go of the store too.
-        """
+        """End all work: it is told, waited for within the grace, and then cancelled where it is a coroutine."""
         self._works.close(grace)
 
     async def aclose(self, grace: float) -> None:
