@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 import msgspec
 
 from standfast.model.display import size_of
-from standfast.model.validation import Seconds
+from standfast.model.validation import Seconds, read_span
 
 DEFAULT_URL = "sqlite:///standfast.db"
 
@@ -35,8 +35,6 @@ MOST_JOBS = 10**12
 NONE_WORD = "none"
 """What a file or a variable says for None."""
 
-_SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?")
-_UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 
 SHORTEST_SPAN = 1e-6
@@ -71,10 +69,10 @@ class SpanRule(Rule, frozen=True):
 
     def parse(self, text: str) -> object:
         """Return what a text means."""
-        found = _SPAN.fullmatch(text)
-        if found is None:
-            raise UnfitError(f"{self._must}; write e.g. 30, 30s, 5m or 2h")
-        return float(found["number"]) * _UNITS[found["unit"]]
+        try:
+            return read_span(text).total_seconds()
+        except ValueError:
+            raise UnfitError(f"{self._must}; write e.g. 30, 30s, 5m or 2h") from None
 
     def check(self, value: object) -> object:
         """Return the value as it is kept."""

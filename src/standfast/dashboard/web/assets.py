@@ -1,7 +1,6 @@
 """Files that never change: their addresses have a hash of their content, so that browsers may keep them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,19 +14,23 @@ FOR_EVER = "public, max-age=31536000, immutable"
 _HASH_LENGTH = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """A file as it is served."""
-
-    name: str
-    body: bytes
-    type: str
+@cache
+def _files() -> Mapping[str, tuple[str, bytes]]:
+    """Return the type and the content of each file by its name with a hash."""
+    return {
+        f"{file.stem}.{sha256(file.read_bytes()).hexdigest()[:_HASH_LENGTH]}{file.suffix}": (
+            TYPES[file.suffix],
+            file.read_bytes(),
+        )
+        for file in sorted(FOLDER.iterdir())
+        if file.suffix in TYPES
+    }
 
 
 @cache
-def assets() -> Mapping[str, Asset]:
-    """Return all files by their names with hashes."""
-    return {asset.name: asset for asset in map(_read, sorted(FOLDER.iterdir())) if asset}
+def _addresses() -> Mapping[str, str]:
+    names = (name.rsplit(".", 2) for name in _files())
+    return {f"{stem}.{ending}": f"/static/{stem}.{hashed}.{ending}" for stem, hashed, ending in names}
 
 
 def address(name: str) -> str:
@@ -35,32 +38,10 @@ def address(name: str) -> str:
     return _addresses()[name]
 
 
-@cache
-def _addresses() -> Mapping[str, str]:
-    return {_plain(name): f"/static/{name}" for name in assets()}
-
-
 async def serve(request: Request) -> Response:
     """Answer with a file; which one is looked up among those there are, so no path leads elsewhere."""
-    found = assets().get(request.path_params["name"])
+    found = _files().get(request.path_params["name"])
     if found is None:
         return PlainTextResponse("there is no such file", 404)
-    return Response(found.body, media_type=found.type, headers={"cache-control": FOR_EVER})
-
-
-def _read(file: Path) -> Asset | None:
-    kind = TYPES.get(file.suffix)
-    if kind is None:
-        return None
-    body = file.read_bytes()
-    return Asset(_hashed(file.name, body), body, kind)
-
-
-def _hashed(name: str, body: bytes) -> str:
-    stem, _, ending = name.rpartition(".")
-    return f"{stem}.{sha256(body).hexdigest()[:_HASH_LENGTH]}.{ending}"
-
-
-def _plain(name: str) -> str:
-    stem, _hash, ending = name.rsplit(".", 2)
-    return f"{stem}.{ending}"
+    kind, body = found
+    return Response(body, media_type=kind, headers={"cache-control": FOR_EVER})

@@ -16,11 +16,15 @@ CHANGED_FOR = 10
 """Seconds for which nothing that was seen before is shown: so old may be what several share."""
 
 
-def mark_change(response: Response, prefix: str, *, secure: bool) -> None:
+def set_cookie(request: Request, response: Response, name: str, value: str, *, lasts: int, prefix: str) -> None:
+    """Set a cookie for the pages below the prefix alone, for so many seconds."""
+    secure = request.url.scheme == "https"
+    response.set_cookie(name, value, lasts, path=prefix or "/", httponly=True, samesite="strict", secure=secure)
+
+
+def mark_change(request: Request, response: Response, prefix: str) -> None:
     """Let whoever answers this browser next know that it has changed something."""
-    response.set_cookie(
-        CHANGED_COOKIE, "1", CHANGED_FOR, path=prefix or "/", httponly=True, samesite="strict", secure=secure
-    )
+    set_cookie(request, response, CHANGED_COOKIE, "1", lasts=CHANGED_FOR, prefix=prefix)
 
 
 def has_changed(request: Request) -> bool:
@@ -46,13 +50,11 @@ class FlashMessage(msgspec.Struct, frozen=True):
     bad: bool = False
 
 
-def set_flash(response: Response, said: FlashMessage, prefix: str, *, secure: bool) -> None:
+def set_flash(request: Request, response: Response, said: FlashMessage, prefix: str) -> None:
     """Let the next page say this."""
     short = FlashMessage(said.text[:LONGEST], said.bad)
     value = urlsafe_b64encode(msgspec.json.encode(short)).decode()
-    response.set_cookie(
-        FLASH_COOKIE, value, _SECONDS, path=prefix or "/", httponly=True, samesite="strict", secure=secure
-    )
+    set_cookie(request, response, FLASH_COOKIE, value, lasts=_SECONDS, prefix=prefix)
 
 
 def read_flash(request: Request) -> FlashMessage | None:

@@ -17,7 +17,7 @@ from standfast.dashboard.access.request import read_form
 from standfast.dashboard.texts import LANGUAGE_COOKIE, LANGUAGES
 from standfast.dashboard.transport import asked_by_fields, file_of
 from standfast.dashboard.web import assets
-from standfast.dashboard.web.cookies import FlashMessage, mark_change, set_flash
+from standfast.dashboard.web.cookies import FlashMessage, mark_change, set_cookie, set_flash
 from standfast.dashboard.web.formatting import Formatter
 from standfast.dashboard.web.live import LiveStream
 from standfast.dashboard.web.pages import PAGES, answer, frame_at, path_below, view_of
@@ -105,7 +105,6 @@ def _answered(
 
     The script sends the form `again` where more is to be done than one call does.
     """
-    secure = request.url.scheme == "https"
     response: Response
     if request.headers.get("accept", "").startswith("application/json"):
         response = JSONResponse(
@@ -113,8 +112,8 @@ def _answered(
         )
     else:
         response = RedirectResponse(to, _SEE_OTHER)
-        set_flash(response, said, prefix, secure=secure)
-    mark_change(response, prefix, secure=secure)  # also where it was refused: what they saw may have been too old
+        set_flash(request, response, said, prefix)
+    mark_change(request, response, prefix)  # also where it was refused: what they saw may have been too old
     return response
 
 
@@ -182,16 +181,7 @@ async def _speak(site: Site, request: Request) -> Response:
     prefix = site.below(request)
     response = RedirectResponse(prefix + safe_back(form.get("back", "/")), _SEE_OTHER)
     if form.get("lang") in LANGUAGES:
-        secure = request.url.scheme == "https"
-        response.set_cookie(
-            LANGUAGE_COOKIE,
-            form["lang"],
-            _YEAR,
-            path=prefix or "/",
-            httponly=True,
-            samesite="strict",
-            secure=secure,
-        )
+        set_cookie(request, response, LANGUAGE_COOKIE, form["lang"], lasts=_YEAR, prefix=prefix)
     return response
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-import msgspec
-
 from standfast.context import Life
 from standfast.errors import ArgumentsError, BackgroundFullError, ConfigurationError
 from standfast.hosts.background.group import BackgroundGroup
@@ -31,26 +29,16 @@ class WhenFull(StrEnum):
     """It becomes a durable job: its function must be a task of the app."""
 
 
-class Given(msgspec.Struct, frozen=True):
-    """How the next work differs from what the app says; None means as the app says."""
-
-    when_full: WhenFull | None = None
-    name: str | None = None
-
-
-AS_THE_APP_SAYS = Given()
-
-
 class Launcher:
     """What `app.background` is: called with a function and its arguments it runs them, and returns a handle."""
 
     def __init__(
-        self, works: BackgroundGroup, tasks: Callable[[], Any], when_full: str, given: Given = AS_THE_APP_SAYS
+        self, works: BackgroundGroup, tasks: Callable[[], Any], when_full: str, name: str | None = None
     ) -> None:
         self._works = works
         self._tasks = tasks
         self._when_full = WhenFull(when_full)
-        self._given = given
+        self._name = name
 
     @overload
     def __call__(
@@ -74,8 +62,7 @@ class Launcher:
         annotated with `Life` tells it to end. Raises ArgumentsError, BackgroundFullError and
         BackgroundClosedError.
         """
-        when_full = self._given.when_full or self._when_full
-        call = read_call(fn, args, kwargs, self._given.name)
+        when_full, call = self._when_full, read_call(fn, args, kwargs, self._name)
         task = self._task_to_enqueue(fn, call.name, args, kwargs) if when_full is WhenFull.ENQUEUE else None
         self._works.check_open()
         work = self._works.begin(call, may_wait=when_full is WhenFull.WAIT)
@@ -94,8 +81,7 @@ class Launcher:
             raise ConfigurationError(f"when_full must be 'wait', 'reject' or 'enqueue', not {when_full!r}")
         if name is not None and not (isinstance(name, str) and name):
             raise ConfigurationError(f"name must be a text, not {name!r}")
-        given = Given(None if when_full is None else WhenFull(when_full), name)
-        return Launcher(self._works, self._tasks, self._when_full, given)
+        return Launcher(self._works, self._tasks, when_full or self._when_full, name)
 
     def open(self) -> None:
         """Take in work again, after a close."""

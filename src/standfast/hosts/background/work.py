@@ -261,20 +261,16 @@ class Enqueued(Background[R]):
         """Wait for the end of the job."""
         try:
             self._job.result(timeout)
-        except ResultTimeoutError:
-            return False
-        except ResultError:
-            return True
+        except ResultError as error:
+            return not isinstance(error, ResultTimeoutError)
         return True
 
     async def aended(self, timeout: float | None = None) -> bool:
         """Wait for the end of the job."""
         try:
             await self._job.aresult(timeout)
-        except ResultTimeoutError:
-            return False
-        except ResultError:
-            return True
+        except ResultError as error:
+            return not isinstance(error, ResultTimeoutError)
         return True
 
 

@@ -71,15 +71,6 @@ _EXAMPLE = 'STANDFAST = {"APP": "shop.jobs:app"}'
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with the settings, and what would help."""
-
-    id: str
-    says: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
 class Configured:
     """What STANDFAST says, complete and checked."""
 
@@ -90,27 +81,31 @@ class Configured:
 def configured() -> Configured:
     """Return what the settings say. Raises ConfigurationError that names all that is wrong with them."""
     said: Any = getattr(settings, "STANDFAST", None)
-    found = [f"{problem.says}; {problem.hint}" for problem in problems_of(said)]
+    found = [f"{problem.msg}; {problem.hint}" for problem in problems_of(said)]
     if found:
         raise ConfigurationError("; ".join(found))
     return Configured(said["APP"], said.get("OPTIONS", {}))
 
 
-def problems_of(said: Any) -> Iterator[Problem]:
+def _problem(number: str, says: str, hint: str) -> CheckMessage:
+    return Error(says, hint=hint, id=f"standfast.{number}")
+
+
+def problems_of(said: Any) -> Iterator[CheckMessage]:
     """Yield what is wrong with the dict STANDFAST itself; whether the app can be imported is another question."""
     if not isinstance(said, Mapping):
         what = "STANDFAST is not set" if said is None else f"STANDFAST must be a dict, not {said!r:.80}"
-        yield Problem("E001", what, f"write e.g. {_EXAMPLE} into the settings")
+        yield _problem("E001", what, f"write e.g. {_EXAMPLE} into the settings")
         return
     for key in said:
         if key not in KEYS:
             remedy = hint(str(key), [known.lower() for known in KEYS], lambda known: repr(known.upper()))
-            yield Problem("E002", f"STANDFAST has no key {key!r}", remedy)
+            yield _problem("E002", f"STANDFAST has no key {key!r}", remedy)
     target = said.get("APP")
     if not (isinstance(target, str) and all(target.partition(":"))):
-        yield Problem("E003", f"STANDFAST['APP'] must be 'MODULE:APP', not {target!r}", f"write e.g. {_EXAMPLE}")
+        yield _problem("E003", f"STANDFAST['APP'] must be 'MODULE:APP', not {target!r}", f"write e.g. {_EXAMPLE}")
     if not isinstance(said.get("EMBEDDED", False), bool):
-        yield Problem(
+        yield _problem(
             "E005", f"STANDFAST['EMBEDDED'] must be True or False, not {said['EMBEDDED']!r:.80}", _EMBEDDED
         )
     yield from _problems_of_options(said.get("OPTIONS", {}))
@@ -119,16 +114,16 @@ def problems_of(said: Any) -> Iterator[Problem]:
 _EMBEDDED = "True lets the processes that serve requests run jobs too"
 
 
-def _problems_of_options(said: Any) -> Iterator[Problem]:
+def _problems_of_options(said: Any) -> Iterator[CheckMessage]:
     if not isinstance(said, Mapping):
         remedy = 'write e.g. "OPTIONS": {"concurrency": 4}'
-        yield Problem("E006", f"STANDFAST['OPTIONS'] must be a dict, not {said!r:.80}", remedy)
+        yield _problem("E006", f"STANDFAST['OPTIONS'] must be a dict, not {said!r:.80}", remedy)
         return
     if said:
         known = _options_of_a_host()
         for name in said:
             if name not in known:
-                yield Problem("E006", f"STANDFAST['OPTIONS'] has no option {name!r}", hint(str(name), known, repr))
+                yield _problem("E006", f"STANDFAST['OPTIONS'] has no option {name!r}", hint(str(name), known, repr))
 
 
 def _options_of_a_host() -> list[str]:
@@ -163,8 +158,7 @@ def declare_backends(app: Standfast) -> None:
 def check_settings(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:  # noqa: ARG001 - Django's signature
     """Return what is wrong with the settings, the app that they name included."""
     said: Any = getattr(settings, "STANDFAST", None)
-    found = [Error(each.says, hint=each.hint, id=f"standfast.{each.id}") for each in problems_of(said)]
-    return found or list(_problems_of_app(said["APP"], said.get("OPTIONS", {})))
+    return list(problems_of(said)) or list(_problems_of_app(said["APP"], said.get("OPTIONS", {})))
 
 
 def _problems_of_app(target: str, options: Any) -> Iterator[CheckMessage]:

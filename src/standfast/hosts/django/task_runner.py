@@ -11,7 +11,7 @@ from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from asgiref.sync import sync_to_async
@@ -224,16 +224,8 @@ def _functions(app: Standfast, alias: str) -> tuple[Callable[..., Any], Callable
     return run_task, run_async_task
 
 
-class _Way(Protocol):
-    """How a function is called and a signal sent: here and now, or from an event loop."""
-
-    async def call(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any: ...
-
-    async def tell(self, signal: Any, sender: type, result: Any) -> None: ...
-
-
 class _Here:
-    """Never waits, so that a thread without an event loop goes through it."""
+    """Calls functions and sends signals here and now, and never waits: a thread needs no event loop for it."""
 
     async def call(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return task.call(*args, **kwargs)
@@ -243,7 +235,7 @@ class _Here:
 
 
 class _OnLoop:
-    """Keeps the event loop free."""
+    """Does so from an event loop, and keeps that free."""
 
     async def call(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if asyncio.iscoroutinefunction(task.func):
@@ -299,7 +291,7 @@ class _Attempt:
         return not retried or self._ctx.attempt >= self._ctx.max_attempts
 
 
-async def _run(way: _Way, attempt: _Attempt) -> Any:
+async def _run(way: _Here | _OnLoop, attempt: _Attempt) -> Any:
     result, sender = attempt.result, attempt.sender
     await way.tell(task_started, sender, result)
     try:

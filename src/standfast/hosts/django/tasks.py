@@ -33,7 +33,7 @@ from standfast.hosts.django.task_runner import (
 )
 from standfast.model.ids import new_job_id
 from standfast.model.job import Attempt, Job
-from standfast.model.policy import declare_policy
+from standfast.model.policy import PolicyOptions, declare_policy
 from standfast.model.suggestions import refuse_unknown
 from standfast.model.validation import id_problems, queue_problems
 
@@ -86,18 +86,7 @@ def _is_home(app: Standfast, connection: Any) -> bool:
 
 
 _OWN = ("app", "database")
-_POLICY = (
-    "max_attempts",
-    "backoff",
-    "timeout",
-    "retry_on",
-    "discard_on",
-    "start_within",
-    "on_late",
-    "keep_result",
-    "isolation",
-    "memory",
-)
+_POLICY = PolicyOptions.__annotations__.keys() - {"queue", "priority", "version", "tags"}
 """Options of `app.task` that a backend may have; the others are said by Django's tasks."""
 
 
@@ -197,7 +186,7 @@ class StandfastBackend(BaseTaskBackend):  # type: ignore[misc]
         """Yield what is wrong with the settings of this backend."""
         yield from super().check(**kwargs)
         try:
-            refuse_unknown(f"TASKS[{self.alias!r}]['OPTIONS']", self.options, (*_OWN, *_POLICY))
+            refuse_unknown(f"TASKS[{self.alias!r}]['OPTIONS']", self.options, (*_OWN, *sorted(_POLICY)))
             declare_policy(**self._policy())
             if "app" in self.options:  # that of STANDFAST has a check of its own
                 _ = self.app
