@@ -21,7 +21,6 @@ class ClaimVerbs(Tables):
 
     @verb(Access.WRITE)
     def claim(self, request: ClaimRequest) -> ClaimAnswer:
-        """Give jobs to a registered, living worker: fence + 1, state held."""
         if request.worker not in self._workers:
             raise buried_worker(request.worker)
         now = self._clock.now()
@@ -80,7 +79,6 @@ class ClaimVerbs(Tables):
 
     @verb(Access.WRITE)
     def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> tuple[Verdict, ...]:
-        """Mark claims as running since the given times, fenced."""
         return tuple(self._start(worker, ref, started_at) for ref, started_at in started)
 
     def _start(self, worker: str, ref: ClaimRef, started_at: datetime) -> Verdict:
@@ -93,7 +91,6 @@ class ClaimVerbs(Tables):
 
     @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> tuple[Verdict, ...]:
-        """Record progress, fenced."""
         return tuple(self._progress(worker, ref, progress) for ref, progress in reports)
 
     def _progress(self, worker: str, ref: ClaimRef, progress: Progress) -> Verdict:
@@ -105,7 +102,6 @@ class ClaimVerbs(Tables):
 
     @verb(Access.WRITE)
     def save(self, worker: str, saves: Sequence[Save]) -> tuple[Verdict, ...]:
-        """Write memos down, fenced, each save of its own."""
         return tuple(self._save(worker, save) for save in saves)
 
     def _save(self, worker: str, save: Save) -> Verdict:
@@ -116,7 +112,6 @@ class ClaimVerbs(Tables):
         return Verdict.ACCEPTED
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
-        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
         return finishing(endings, partial(in_one_step, partial(self._finish, worker, endings)))
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Finished:

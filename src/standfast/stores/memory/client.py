@@ -32,7 +32,6 @@ class ClientVerbs(Tables):
     """Enqueue, look, cancel, requeue, pause."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
-        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
         return enqueuing(jobs, partial(in_one_step, partial(self._enqueue, jobs)))
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Mapping[str, str]:
@@ -45,27 +44,23 @@ class ClientVerbs(Tables):
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Mapping[str, Glance]:
-        """Return the states of jobs; those that do not exist are left out."""
         now = self._clock.now()
         rows = (self._jobs[job_id] for job_id in job_ids if job_id in self._jobs)
         return {row.new.id: Glance(row.state_at(now), row.progress) for row in rows}
 
     @verb(Access.READ)
     def get(self, job_id: str) -> Job | None:
-        """Return the job, or None."""
         row = self._jobs.get(job_id)
         return None if row is None else row.view(self._clock.now())
 
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> tuple[Job, ...]:
-        """Return one page of jobs, newest id first."""
         now = self._clock.now()
         newest_first = (self._jobs[job_id].view(now) for job_id in sorted(self._jobs, reverse=True))
         return tuple(job for job in newest_first if which.matches(job))[: which.limit]
 
     @verb(Access.READ)
     def search_jobs(self, which: JobFilter, span: int) -> JobPage:
-        """Return one page of jobs, newest id first, after a look at no more than some of them."""
         now = self._clock.now()
         ids = [job_id for job_id in sorted(self._jobs, reverse=True) if which.includes(job_id)]
         jobs = tuple(job for job in (self._jobs[job_id].view(now) for job_id in ids[:span]) if which.matches(job))
@@ -75,7 +70,6 @@ class ClientVerbs(Tables):
 
     @verb(Access.READ)
     def history(self, job_id: str) -> tuple[Attempt, ...]:
-        """Return every claim of the job by fence, the present one included."""
         row = self._jobs.get(job_id)
         return () if row is None else tuple(claim.view() for claim in row.claims)
 
@@ -87,13 +81,11 @@ class ClientVerbs(Tables):
 
     @verb(Access.READ)
     def memos(self, job_id: str) -> tuple[Memo, ...]:
-        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
         row = self._jobs.get(job_id)
         return () if row is None else tuple(Memo(name, memo.body) for name, memo in sorted(row.memos.items()))
 
     @verb(Access.WRITE, wakes=True)
     def signal(self, job_id: str, name: str, token: str, body: bytes) -> bool:
-        """Send a signal to a job that is not final; one that waits for it becomes ready."""
         row, now = self._job(job_id), self._clock.now()
         if row.state in FINAL:
             return False
@@ -160,17 +152,14 @@ class ClientVerbs(Tables):
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> None:
-        """Let nothing of the queue be claimed or, if claimed but not started, start."""
         self._paused_at.setdefault(queue, self._clock.now())
 
     @verb(Access.WRITE, wakes=True)
     def resume(self, queue: str) -> None:
-        """Undo `pause`."""
         self._paused_at.pop(queue, None)
 
     @verb(Access.READ)
     def queues(self) -> tuple[Queue, ...]:
-        """Return every queue that holds jobs or is paused, by name."""
         now = self._clock.now()
         states: dict[str, Counter[State]] = {name: Counter() for name in self._paused_at}
         for row in self._jobs.values():
@@ -179,12 +168,10 @@ class ClientVerbs(Tables):
 
     @verb(Access.READ)
     def workers(self) -> tuple[Worker, ...]:
-        """Return the registered workers, oldest first."""
         return self._view_workers()
 
     @verb(Access.READ)
     def queue_ages(self) -> QueueAges:
-        """Return each queue with due jobs that nobody has claimed."""
         now = self._clock.now()
         oldest: dict[str, datetime] = {}
         unknown: dict[tuple[str, str, int], datetime] = {}
@@ -199,14 +186,12 @@ class ClientVerbs(Tables):
 
     @verb(Access.READ)
     def count(self) -> Mapping[State, int]:
-        """Return how many jobs are in each state, zeros included."""
         now = self._clock.now()
         states = Counter(row.state_at(now) for row in self._jobs.values())
         return {state: states[state] for state in State}
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Situation | None:
-        """Return what there is to know about why a job does not run, or None without such a job."""
         row, now = self._jobs.get(job_id), self._clock.now()
         if row is None:
             return None
@@ -221,7 +206,6 @@ class ClientVerbs(Tables):
 
     @verb(Access.READ)
     def unsettled(self, queues: tuple[str, ...] | None) -> int:
-        """Return how many jobs of these queues a drain still waits for."""
         rows = (row for row in self._jobs.values() if queues is None or row.new.queue in queues)
         return sum(self._is_unsettled(row) for row in rows)
 

@@ -22,13 +22,11 @@ class RecordVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def records(self, kind: Kind, names: Sequence[str] | None = None) -> tuple[Record, ...]:
-        """Return all records of a kind, or those of the given names that exist, by name."""
         records = (record for record in self._records.values() if record.kind is kind)
         return tuple(sorted((each for each in records if names is None or each.name in names), key=_name))
 
     @verb(Access.READ)
     def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> DueRecords:
-        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
         now = self._clock.now()
         due = [
             (record.due_at, record.name, record)
@@ -38,7 +36,6 @@ class RecordVerbs(ClientVerbs):
         return DueRecords(now, tuple(record for *_, record in sorted(due)[:limit]))
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
-        """Make changes; tell for each whether it was made."""
         return changing(changes, partial(in_one_step, partial(self._change_all, changes)))
 
     def _change_all(self, changes: Sequence[Change]) -> tuple[bool, ...]:
@@ -86,7 +83,6 @@ class RecordVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> tuple[Fire, ...]:
-        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page."""
         found = [
             fire
             for fire in self._fires.values()

@@ -19,13 +19,11 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> None:
-        """Make the worker known and alive from now on."""
         if worker.id not in self._buried:
             self._workers.setdefault(worker.id, WorkerRow(worker, self._clock.now(), self._clock.boot()))
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> BeatAnswer:
-        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         boot = self._clock.boot()
         accepted = [beat for beat in beats if self._is_alive(beat.worker)]
         for beat in accepted:
@@ -86,7 +84,6 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> tuple[ClaimRef, ...]:
-        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         now = self._clock.now()
         rows = self._unnamed(beat)
         for row in rows:
@@ -100,7 +97,6 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.BEAT)
     def condemn(self, workers: frozenset[str]) -> frozenset[str]:
-        """Mark those dead whose lease has run out *now*, atomically against their beats."""
         boot = self._clock.boot()
         asked = [row for name, row in self._workers.items() if name in workers]
         for row in asked:
@@ -109,7 +105,6 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.WRITE)
     def forget_results(self, limit: int) -> int:
-        """Forget at most `limit` results whose time is over, for good; return how many."""
         now = self._clock.now()
         stale = list(islice((row for row in self._jobs.values() if row.has_stale_result(now)), limit))
         for row in stale:
@@ -118,7 +113,6 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.WRITE)
     def forget_jobs(self, age: timedelta, limit: int) -> int:
-        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         now = self._clock.now()
         over = list(islice((row for row in self._jobs.values() if row.is_over(now, age)), limit))
         self._forget(over)
@@ -126,7 +120,6 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.WRITE)
     def forget_dead(self, keep: timedelta | int, limit: int) -> int:
-        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
         dead = sorted((row for row in self._jobs.values() if row.state is State.DEAD), key=lambda row: row.new.id)
         if isinstance(keep, int):
             over = dead[: max(len(dead) - keep, 0)]
@@ -145,7 +138,6 @@ class SupervisionVerbs(Tables):
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> tuple[ClaimRef, ...]:
-        """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
         dead = self._workers.get(worker)
         if dead is None or (death.kind is DeathKind.VANISHED and not dead.condemned):
             return ()

@@ -45,7 +45,6 @@ class ClaimVerbs(RememberingVerbs):
 
     @verb(Access.WRITE, once=True)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
-        """Give jobs to a registered, living worker: fence + 1, state held."""
         noted = self._marks_for(request).begin()
         if request.unknown:
             unknown = [task.name for task in request.unknown], [task.version for task in request.unknown]

@@ -270,7 +270,6 @@ class EnqueueVerbs(RememberingVerbs):
     """The verb by which jobs come in."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
-        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
         return enqueuing(jobs, partial(self._enqueue, jobs, is_first=True))
 
     def _enqueue(
@@ -421,12 +420,10 @@ class ClientVerbs(EnqueueVerbs):
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
-        """Let nothing of the queue be claimed or, if claimed but not started, start."""
         yield Last(Command(self._sql["pause"], (self._given_now(), queue)))
 
     @verb(Access.WRITE, wakes=True)
     def resume(self, queue: str) -> Steps[None]:
-        """Undo `pause`."""
         yield Last(Command(self._sql["resume"], (queue,)))
 
     def _change_one(

@@ -115,20 +115,17 @@ class FinishVerbs(PostgresVerbs):
 
     @verb(Access.WRITE)
     def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> Steps[tuple[Verdict, ...]]:
-        """Mark claims as running since the given times, fenced."""
         first = {ref: (*ref, to_micros(started_at)) for ref, started_at in reversed(started)}
         valid = yield from self._fenced("start", worker, first)
         return tuple(_verdict(ref in valid) for ref, _ in started)
 
     @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
-        """Record progress, fenced."""
         last = {ref: (*ref, report.done, report.total, readable(report.note)) for ref, report in reports}
         valid = yield from self._fenced("progress", worker, last)
         return tuple(_verdict(ref in valid) for ref, _ in reports)
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
-        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
         return finishing(endings, partial(self._finish, worker, endings))
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[Finished]:

@@ -53,7 +53,6 @@ class MemoVerbs(ClientVerbs):
 
     @verb(Access.WRITE)
     def save(self, worker: str, saves: Sequence[Save]) -> Steps[tuple[Verdict, ...]]:
-        """Write memos down, fenced, each save of its own; one that says nothing new is accepted all the same."""
         claims = sorted(_by_claim(saves).items())
         valid: set[ClaimRef] = set()
         if claims:
@@ -67,7 +66,6 @@ class MemoVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def memos(self, job_id: str) -> Steps[tuple[Memo, ...]]:
-        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
         if not is_id(job_id):
             return ()
         rows = yield Last(Query(self._sql["memos"], (job_id,)))
@@ -75,7 +73,6 @@ class MemoVerbs(ClientVerbs):
 
     @verb(Access.WRITE, wakes=True)
     def signal(self, job_id: str, name: str, token: str, body: bytes) -> Steps[bool]:
-        """Send a signal to a job that is not final; one that waits for it becomes ready."""
         return (yield from self._decide(job_id, partial(self._signal, name=name, token=token, body=body)))
 
     def _signal(self, job: JobSnapshot, *, name: str, token: str, body: bytes) -> Steps[bool | None]:
@@ -168,7 +165,6 @@ class RecordVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def records(self, kind: Kind, names: Sequence[str] | None = None) -> Steps[tuple[Record, ...]]:
-        """Return all records of a kind, or those of the given names that exist, by name."""
         if names is None:
             rows = yield Last(Query(self._sql["records_of"], (kind.value,)))
         else:
@@ -177,7 +173,6 @@ class RecordVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Steps[DueRecords]:
-        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
         asked = (self._given_now(), kind.value, span_to_micros(ahead), max(limit, 0))
         rows = yield Last(Query(self._sql["due_records"], asked))
         [(now, *_), *_] = rows
@@ -185,7 +180,6 @@ class RecordVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Steps[tuple[Fire, ...]]:
-        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page."""
         page = (to_micros_or_none(before), max(limit, 0))
         if schedule is None:
             rows = yield Last(Query(self._sql["fires"], page))
@@ -194,7 +188,6 @@ class RecordVerbs(ClientVerbs):
         return tuple(map(to_fire, rows))
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
-        """Make changes; tell for each whether it was made."""
         return changing(changes, partial(self._change_all, changes))
 
     def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:

@@ -98,7 +98,6 @@ class SupervisionVerbs(PostgresVerbs):
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
-        """Make the worker known and alive from now on; who is buried stays so, however late this call arrives."""
         given = self._given_now()
         queues = None if worker.queues is None else list(worker.queues)
         who = (worker.id, worker.supervisor, worker.host, worker.pid, queues, worker.concurrency)
@@ -116,7 +115,6 @@ class SupervisionVerbs(PostgresVerbs):
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
-        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         given, calling = self._given_now(), [beat.worker for beat in beats]
         renewed, *_, signs, held, paused, blocked, suspects, [(record_due_at,)] = yield Last(
             Together(
@@ -167,7 +165,6 @@ class SupervisionVerbs(PostgresVerbs):
 
     @verb(Access.BEAT)
     def condemn(self, workers: frozenset[str]) -> Steps[frozenset[str]]:
-        """Mark those dead whose lease has run out *now*, atomically against their beats."""
         marked = yield Last(Query(self._sql["condemn"], (self._given_now(), sorted(workers))))
         return frozenset(worker for (worker,) in marked)
 
@@ -197,7 +194,6 @@ class BurialVerbs(PostgresVerbs):
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
-        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         named = columns(beat.held) if beat.held else ((), ())
         rows = yield Query(self._sql["unnamed_claims"], (self._given_now(), beat.worker, beat.closed_call, *named))
         if not rows:
@@ -209,7 +205,6 @@ class BurialVerbs(PostgresVerbs):
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> Steps[tuple[ClaimRef, ...]]:
-        """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
         must_be_condemned = death.kind is DeathKind.VANISHED
         gone = yield Query(self._sql["unregister"], (self._given_now(), worker, must_be_condemned))
         if not gone:
@@ -262,7 +257,6 @@ class ForgettingVerbs(PostgresVerbs):
 
     @verb(Access.WRITE)
     def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
-        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         is_new_round = self._looked_up_to is None
         start = self._looked_up_to or self._begin_round()
         asked = (self._given_now(), span_to_micros(age), start, STRETCH, limit)
@@ -273,7 +267,6 @@ class ForgettingVerbs(PostgresVerbs):
 
     @verb(Access.WRITE)
     def forget_dead(self, keep: timedelta | int, limit: int) -> Steps[int]:
-        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
         if isinstance(keep, int):
             [(gone,)] = yield Last(Query(self._sql["forget_surplus_dead"], (keep, limit)))
         else:

@@ -152,7 +152,6 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def get(self, job_id: str) -> Steps[Job | None]:
-        """Return the job, or None."""
         if not is_id(job_id):
             return None
         rows = yield from self._look("job", job_id)
@@ -160,12 +159,10 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
-        """Return one page of jobs, newest id first."""
         return (yield from self._list(which))
 
     @verb(Access.READ)
     def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
-        """Return one page of jobs, newest id first, after a look at no more than some of them."""
         walk, end = walk_of(which), list[str]()
         if which.passes_over and parameters_of(which) is not None:
             rows = yield Query(self._sql[f"{walk}_end"], end_parameters_of(which, walk, span))
@@ -187,13 +184,11 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
-        """Return the states of jobs; those that do not exist are left out."""
         rows = yield from self._look("glance", [job_id for job_id in job_ids if is_id(job_id)])
         return {job_id: to_glance(row) for job_id, *row in rows}
 
     @verb(Access.READ)
     def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
-        """Return every claim of the job by fence, the present one included."""
         if not is_id(job_id):
             return ()
         rows = yield Last(Query(self._sql["history"], (job_id, Move.COMPLETE.value, HISTORY_FIRST, HISTORY_LAST)))
@@ -201,7 +196,6 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def queues(self) -> Steps[tuple[Queue, ...]]:
-        """Return every queue that holds jobs or is paused, by name."""
         paused_at: dict[str, int] = {}
         states: dict[str, dict[State, int]] = {}
         for name, state, number in (yield from self._look("queue_states", self._marks_json())):
@@ -215,13 +209,11 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def workers(self) -> Steps[tuple[Worker, ...]]:
-        """Return the registered workers, oldest first."""
         rows = yield from self._look("workers")
         return tuple(to_worker(row) for row in rows)
 
     @verb(Access.READ)
     def queue_ages(self) -> Steps[QueueAges]:
-        """Return each queue with due jobs that nobody has claimed."""
         noted = self._marks_of_looks.begin()
         look = Query(self._sql["queue_ages"], (self._given_now(), as_json(noted, None)))
         aside = Query(self._sql["unknown_ages"], (self._given_now(), UNKNOWN_LOOKED_AT))
@@ -243,7 +235,6 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included."""
         counts = dict.fromkeys(State, 0)
         for state, count in (yield from self._look("states", self._marks_json())):
             counts[State(state)] += count
@@ -251,7 +242,6 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:
-        """Return what there is to know about why a job does not run, or None without such a job."""
         rows = (yield from self._look("situation", job_id)) if is_id(job_id) else ()
         if not rows:
             return None
@@ -261,7 +251,6 @@ class ViewVerbs(RememberingVerbs):
 
     @verb(Access.READ)
     def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
-        """Return how many jobs of these queues a drain still waits for."""
         [(count,)] = yield from self._look(
             "unsettled", None if queues is None else list(queues), SLEEPING, signal_reason("")
         )

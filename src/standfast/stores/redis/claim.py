@@ -71,7 +71,6 @@ class ClaimVerbs:
 
     @verb(Access.WRITE, once=True)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
-        """Give jobs to a registered, living worker: fence + 1, state held."""
         reply = yield _script(request)
         try:
             answer, more = _read(request, reply)

@@ -23,7 +23,6 @@ class EnqueueVerbs:
     """The verb by which jobs come in."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
-        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
         if len(jobs) == 1 and is_short(jobs[0]):
             return Verb("enqueue", Access.WRITE, _enqueue_one(jobs[0]), wakes=True)
         return enqueuing(jobs, partial(_enqueue, jobs))
@@ -97,7 +96,6 @@ class ClientVerbs:
 
     @verb(Access.WRITE, wakes=True)
     def signal(self, job_id: str, name: str, token: str, body: bytes) -> Steps[bool]:
-        """Send a signal to a job that is not final; one that waits for it becomes ready."""
         memo = (signal_memo(name, token), write_memo(body))
         sent = yield Script("signal", (job_id, signal_reason(name), *memo, str(MEMOS_LIMIT)))
         if sent is None:
@@ -134,12 +132,10 @@ class ClientVerbs:
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
-        """Let nothing of the queue be claimed or, if claimed but not started, start."""
         yield Script("pause", (queue,))
 
     @verb(Access.WRITE, wakes=True)
     def resume(self, queue: str) -> Steps[None]:
-        """Undo `pause`."""
         yield Script("resume", (queue,))
 
 

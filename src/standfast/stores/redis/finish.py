@@ -22,14 +22,12 @@ class FinishVerbs:
 
     @verb(Access.WRITE)
     def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> Steps[tuple[Verdict, ...]]:
-        """Mark claims as running since the given times, fenced."""
         rows = [(*ref, to_micros(started_at)) for ref, started_at in started]
         refused = (yield Script("start", (worker, pack(rows)))) if rows else ()
         return _verdicts(len(rows), refused)
 
     @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
-        """Record progress, fenced."""
         texts = [write_progress(report) for _, report in reports]
         rows = [(*ref, len(text)) for (ref, _), text in zip(reports, texts, strict=True)]
         refused = (yield Script("progress", (worker, pack(rows), b"".join(texts)))) if rows else ()
@@ -37,7 +35,6 @@ class FinishVerbs:
 
     @verb(Access.WRITE)
     def save(self, worker: str, saves: Sequence[Save]) -> Steps[tuple[Verdict, ...]]:
-        """Write memos down, fenced, each save of its own."""
         texts = [[write_memo(memo.body, save.ref.fence, save.number) for memo in save.memos] for save in saves]
         rows = [
             (*save.ref, [memo.name for memo in save.memos], list(map(len, own)))
@@ -47,7 +44,6 @@ class FinishVerbs:
         return _verdicts(len(rows), refused)
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
-        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
         return finishing(endings, partial(_finish, worker, endings))
 
 

@@ -28,13 +28,11 @@ class RecordVerbs:
 
     @verb(Access.READ)
     def records(self, kind: Kind, names: Sequence[str] | None = None) -> Steps[tuple[Record, ...]]:
-        """Return all records of a kind, or those of the given names that exist, by name."""
         rows = yield from _all(kind) if names is None else _named(kind, names)
         return tuple(read_record(kind, name, rows[name]) for name in sorted(rows))
 
     @verb(Access.READ)
     def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Steps[DueRecords]:
-        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
         now, reply = yield Script("due_records", (kind.value, span_to_micros(ahead), limit))
         return DueRecords(from_micros(int(now)), tuple(read_record(kind, *row) for row in pairs(reply)))
 
@@ -47,7 +45,6 @@ class RecordVerbs:
 
     @verb(Access.READ)
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Steps[tuple[Fire, ...]]:
-        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page."""
         if limit < 1:
             return ()
         reply = yield Script("fires", (pack((schedule, to_micros_or_none(before))), limit))

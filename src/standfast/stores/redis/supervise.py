@@ -52,7 +52,6 @@ class SupervisionVerbs:
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
-        """Make the worker known and alive from now on."""
         if abs(worker.lease) > LONGEST_LEASE:
             raise ValueNotStoredError(f"Redis cannot store a lease of over {LONGEST_LEASE.days} days")
         spans = (span_to_micros(worker.lease), span_to_micros(BURIED_KEPT))
@@ -61,7 +60,6 @@ class SupervisionVerbs:
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
-        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         named = [
             (
                 beat.worker,
@@ -92,25 +90,21 @@ class SupervisionVerbs:
 
     @verb(Access.BEAT)
     def condemn(self, workers: frozenset[str]) -> Steps[frozenset[str]]:
-        """Mark those dead whose lease has run out *now*, atomically against their beats."""
         marked = yield Script("condemn", (pack(list(workers)),))
         return _names(marked)
 
     @verb(Access.WRITE)
     def forget_results(self, limit: int) -> Steps[int]:
-        """Forget at most `limit` results whose time is over, for good; return how many."""
         forgotten: int = yield Script("forget_results", (limit,))
         return forgotten
 
     @verb(Access.WRITE)
     def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
-        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         forgotten: int = yield Script("forget_jobs", ("ended", span_to_micros(age), limit))
         return forgotten
 
     @verb(Access.WRITE)
     def forget_dead(self, keep: timedelta | int, limit: int) -> Steps[int]:
-        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
         forgotten: int
         if isinstance(keep, int):
             forgotten = yield Script("forget_jobs", ("surplus_dead", keep, limit))
@@ -145,13 +139,11 @@ class BurialVerbs:
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
-        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         flat = yield Script("reconcile", (beat.worker, beat.closed_call, pack(fences(beat.held))))
         return tuple(to_ref(job_id, fence) for job_id, fence in pairs(flat))
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> Steps[tuple[ClaimRef, ...]]:
-        """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
         must_be_condemned = int(death.kind is DeathKind.VANISHED)
         while True:
             seen = yield Script("orphans", (worker, must_be_condemned))

@@ -34,19 +34,16 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def get(self, job_id: str) -> Steps[Job | None]:
-        """Return the job, or None."""
         row = yield Script("get", (job_id,))
         return None if row is None else to_job(row)
 
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
-        """Return one page of jobs, newest id first."""
         found, _ = yield from self._walk(which, None)
         return found
 
     @verb(Access.READ)
     def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
-        """Return one page of jobs, newest id first, after a look at no more than some of them."""
         found, end = yield from self._walk(which, min(span, _FARTHEST))
         return page_of(which, found, () if end is None else (end, ""))
 
@@ -69,14 +66,12 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
-        """Return the states of jobs; those that do not exist are left out."""
         reply = yield Script("glance", (pack(list(job_ids)),))
         seen = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
         return {job_id.decode(): to_glance(state, progress) for job_id, state, progress in seen}
 
     @verb(Access.READ)
     def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
-        """Return every claim of the job by fence, the present one included."""
         counted: bytes | None = b""
         while counted is not None:
             counted, rows = yield Script("history", (job_id, counted))
@@ -84,13 +79,11 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def memos(self, job_id: str) -> Steps[tuple[Memo, ...]]:
-        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
         flat = yield Script("memos", (job_id,))
         return tuple(sorted((read_memo(*pair) for pair in pairs(flat)), key=attrgetter("name")))
 
     @verb(Access.READ)
     def queues(self) -> Steps[tuple[Queue, ...]]:
-        """Return every queue that holds jobs or is paused, by name."""
         counted, waiting, paused = yield Script("queues")
         paused_at = {name.decode(): int(since) for name, since in pairs(paused)}
         states: defaultdict[str, dict[State, int]] = defaultdict(dict)
@@ -103,13 +96,11 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def workers(self) -> Steps[tuple[Worker, ...]]:
-        """Return the registered workers, oldest first."""
         rows = yield Script("workers")
         return tuple(to_worker(row) for row in rows)
 
     @verb(Access.READ)
     def queue_ages(self) -> Steps[QueueAges]:
-        """Return each queue with due jobs that nobody has claimed."""
         now, rows, lanes = yield Script("queue_ages")
         ages = (
             QueueAge(name.decode(), from_micros(int(oldest)), from_micros_or_none(paused and int(paused)))
@@ -127,7 +118,6 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included."""
         counted, waiting, _ = yield Script("queues")
         counts = dict.fromkeys(State, 0)
         for _, state, number in _counts(counted, waiting):
@@ -136,7 +126,6 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:
-        """Return what there is to know about why a job does not run, or None without such a job."""
         reply = yield Script("situation", (job_id,))
         if reply is None:
             return None
@@ -146,7 +135,6 @@ class ViewVerbs:
 
     @verb(Access.READ)
     def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
-        """Return how many jobs of these queues a drain still waits for."""
         number: int = yield Script("unsettled", (pack(queues),))
         return number
 

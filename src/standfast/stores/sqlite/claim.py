@@ -50,7 +50,6 @@ class ClaimVerbs(SqliteVerbs):
 
     @verb(Access.WRITE)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
-        """Give jobs to a registered, living worker: fence + 1, state held."""
         now = self._clock.now()
         now_micros = to_micros(now)
         [(registered,)] = yield Query(self._sql["worker_exists"], (request.worker,))

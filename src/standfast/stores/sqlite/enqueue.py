@@ -70,7 +70,6 @@ class EnqueueVerbs(SqliteVerbs):
     """The verb by which jobs come in."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
-        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
         return enqueuing(jobs, partial(self._enqueue, jobs))
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
@@ -204,12 +203,10 @@ class ClientVerbs(EnqueueVerbs):
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
-        """Let nothing of the queue be claimed or, if claimed but not started, start."""
         yield Command(self._sql["pause"], (queue, self._now()))
 
     @verb(Access.WRITE, wakes=True)
     def resume(self, queue: str) -> Steps[None]:
-        """Undo `pause`."""
         yield Command(self._sql["resume"], (queue,))
 
     def _change_job(

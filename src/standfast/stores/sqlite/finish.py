@@ -61,18 +61,15 @@ class FinishVerbs(SqliteVerbs):
 
     @verb(Access.WRITE)
     def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> Steps[tuple[Verdict, ...]]:
-        """Mark claims as running since the given times, fenced."""
         rows = [(ref.job_id, ref.fence, worker, to_micros(started_at)) for ref, started_at in started]
         return (yield from self._fenced("start", rows))
 
     @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
-        """Record progress, fenced."""
         rows = [(ref.job_id, ref.fence, worker, *astuple(report)) for ref, report in reports]
         return (yield from self._fenced("progress", rows))
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
-        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
         return finishing(endings, partial(self._finish, worker, endings))
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[Finished]:

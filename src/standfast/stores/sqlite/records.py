@@ -23,7 +23,6 @@ class MemoVerbs(ClientVerbs):
 
     @verb(Access.WRITE)
     def save(self, worker: str, saves: Sequence[Save]) -> Steps[tuple[Verdict, ...]]:
-        """Write memos down, fenced, each save of its own."""
         rows = yield Query(self._sql["valid_claims"], (json.dumps([save.ref for save in saves]), worker))
         jobs = {ClaimRef(job_id, fence): seq for job_id, fence, seq in rows}
         yield Bulk(
@@ -39,13 +38,11 @@ class MemoVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def memos(self, job_id: str) -> Steps[tuple[Memo, ...]]:
-        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
         rows = yield Query(self._sql["memos"], (job_id,))
         return tuple(Memo(name, body) for name, body in rows)
 
     @verb(Access.WRITE, wakes=True)
     def signal(self, job_id: str, name: str, token: str, body: bytes) -> Steps[bool]:
-        """Send a signal to a job that is not final; one that waits for it becomes ready."""
         job = yield from self._look_for(job_id)
         if job is None:
             raise no_such_job(job_id)
@@ -72,20 +69,17 @@ class RecordVerbs(ClientVerbs):
 
     @verb(Access.READ)
     def records(self, kind: Kind, names: Sequence[str] | None = None) -> Steps[tuple[Record, ...]]:
-        """Return all records of a kind, or those of the given names that exist, by name."""
         rows = yield Query(self._sql["records"], (kind.value, to_json(names)))
         return tuple(map(to_record, rows))
 
     @verb(Access.READ)
     def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Steps[DueRecords]:
-        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
         now = self._clock.now()
         rows = yield Query(self._sql["due_records"], (kind.value, to_micros(now + ahead), limit))
         return DueRecords(now, tuple(map(to_record, rows)))
 
     @verb(Access.READ)
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Steps[tuple[Fire, ...]]:
-        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page."""
         page = (limit, _END_OF_TIME if before is None else to_micros(before))
         if schedule is None:
             rows = yield Query(self._sql["fires"], page)
@@ -94,7 +88,6 @@ class RecordVerbs(ClientVerbs):
         return tuple(map(to_fire, rows))
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
-        """Make changes; tell for each whether it was made."""
         return changing(changes, partial(self._change_all, changes))
 
     def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:

@@ -64,7 +64,6 @@ class SupervisionVerbs(SqliteVerbs):
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
-        """Make the worker known and alive from now on."""
         who = (worker.id, worker.supervisor, worker.host, worker.pid, to_json(worker.queues), worker.concurrency)
         life = (self._now(), span_to_micros(worker.lease), self._boot(), self._boot_id)
         yield Command(self._sql["forget_buried"], (self._now() - span_to_micros(BURIED_KEPT),))
@@ -72,7 +71,6 @@ class SupervisionVerbs(SqliteVerbs):
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
-        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         boot, now = self._boot(), self._clock.now()
         lives = [
             (beat.worker, boot, self._boot_id, to_micros_or_none(beat.polled_at), write_vitals(beat.vitals))
@@ -109,7 +107,6 @@ class SupervisionVerbs(SqliteVerbs):
 
     @verb(Access.BEAT)
     def condemn(self, workers: frozenset[str]) -> Steps[frozenset[str]]:
-        """Mark those dead whose lease has run out *now*, atomically against their beats."""
         boot = self._boot()
         leases = yield from self._leases()
         over = [lease for lease in leases if lease.worker in workers and lease.is_over(boot, self._boot_id)]
@@ -118,7 +115,6 @@ class SupervisionVerbs(SqliteVerbs):
 
     @verb(Access.WRITE)
     def forget_results(self, limit: int) -> Steps[int]:
-        """Forget at most `limit` results whose time is over, for good; return how many."""
         faded = yield Query(self._sql["faded"], (self._now(), limit))
         forgotten: int = (yield Bulk(self._sql["forget_result"], faded)) if faded else 0
         return forgotten
@@ -143,7 +139,6 @@ class BurialVerbs(SqliteVerbs):
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
-        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         now = self._now()
         claims = yield from self._claims_of(beat.worker)
         unnamed = [row for row in claims if row.call <= beat.closed_call and row.ref not in beat.held]
@@ -153,7 +148,6 @@ class BurialVerbs(SqliteVerbs):
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> Steps[tuple[ClaimRef, ...]]:
-        """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
         if death.kind is DeathKind.VANISHED:
             [(condemned,)] = yield Query(self._sql["is_condemned"], (worker,))
             if not condemned:
@@ -189,7 +183,6 @@ class ForgettingVerbs(SqliteVerbs):
 
     @verb(Access.WRITE)
     def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
-        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         start, now = self._looked_up_to, self._now()
         [(end, looked_at)] = yield Query(self._sql["stretch_end"], (start, STRETCH))
         over = yield Query(self._sql["over"], (start, now - span_to_micros(age), now, STRETCH, limit))
@@ -201,7 +194,6 @@ class ForgettingVerbs(SqliteVerbs):
 
     @verb(Access.WRITE)
     def forget_dead(self, keep: timedelta | int, limit: int) -> Steps[int]:
-        """Forget at most `limit` dead jobs older than `keep`, or all but so many; return how many."""
         if isinstance(keep, int):
             over = yield Query(self._sql["surplus_dead"], (keep, limit))
             yield from self._forget_with_all(over)

@@ -70,18 +70,15 @@ class ViewVerbs(SqliteVerbs):
 
     @verb(Access.READ)
     def get(self, job_id: str) -> Steps[Job | None]:
-        """Return the job, or None."""
         return (yield from self._get(job_id))
 
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
-        """Return one page of jobs, newest id first."""
         walk = yield from self._walk(which)
         return (yield from self._page(walk, which))
 
     @verb(Access.READ)
     def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
-        """Return one page of jobs, newest id first, after a look at no more than some of them."""
         walk = yield from self._walk(which)
         end: list[str] = []
         if walk == "jobs" or which.passes_over:
@@ -92,14 +89,12 @@ class ViewVerbs(SqliteVerbs):
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
-        """Return the states of jobs; those that do not exist are left out."""
         now = self._clock.now()
         rows = yield Query(self._sql["glance"], (to_json(job_ids),))
         return {job_id: to_glance(row, now) for job_id, *row in rows}
 
     @verb(Access.READ)
     def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
-        """Return every claim of the job by fence, the present one included."""
         rows = yield Query(self._sql["attempts"], (job_id, HISTORY_FIRST, HISTORY_LAST))
         attempts = [to_attempt(row) for row in rows]
         last = yield Query(self._sql["last_claim"], (job_id,))
@@ -109,7 +104,6 @@ class ViewVerbs(SqliteVerbs):
 
     @verb(Access.READ)
     def queues(self) -> Steps[tuple[Queue, ...]]:
-        """Return every queue that holds jobs or is paused, by name."""
         paused_at = dict((yield Query(self._sql["paused_queues"])))
         states: dict[str, dict[State, int]] = {name: {} for name in paused_at}
         for name, counts in (yield from self._counts()).items():
@@ -122,12 +116,10 @@ class ViewVerbs(SqliteVerbs):
 
     @verb(Access.READ)
     def workers(self) -> Steps[tuple[Worker, ...]]:
-        """Return the registered workers, oldest first."""
         return (yield from self._workers())
 
     @verb(Access.READ)
     def queue_ages(self) -> Steps[QueueAges]:
-        """Return each queue with due jobs that nobody has claimed."""
         now = self._clock.now()
         paused_at = dict((yield Query(self._sql["paused_queues"])))
         rows = yield Query(self._sql["queue_ages"], (to_micros(now),))
@@ -150,13 +142,11 @@ class ViewVerbs(SqliteVerbs):
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included."""
         counts = yield from self._counts()
         return {state: sum(of_queue[state] for of_queue in counts.values()) for state in State}
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:
-        """Return what there is to know about why a job does not run, or None without such a job."""
         now = self._clock.now()
         job = yield from self._get(job_id)
         if job is None:
@@ -168,7 +158,6 @@ class ViewVerbs(SqliteVerbs):
 
     @verb(Access.READ)
     def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
-        """Return how many jobs of these queues a drain still waits for."""
         [(count,)] = yield Query(self._sql["unsettled"], (to_json(queues), self._now()))
         return int(count)
 
