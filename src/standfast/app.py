@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, Unpac
 from msgspec.structs import replace
 
 from standfast.context import Lifespan, Middleware, check_lifespan, check_middleware
-from standfast.durable.files import FileStore, SavedFile, find_files, shelf_of
+from standfast.durable.files import FileStore, SavedFile, file_store_of, find_files
 from standfast.durable.lock import Leased, Lock
 from standfast.durable.lockkeeper import Deputy, LockKeepers
 from standfast.durable.lockstate import refuse_bad_lock
@@ -482,7 +482,7 @@ class Standfast:
     def shelf(self) -> FileStore:
         """Where the files are that jobs save."""
         settings = replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings
-        return shelf_of(settings, lambda: self.call(know_identity(self.verbs)))
+        return file_store_of(settings, lambda: self.call(know_identity(self.verbs)))
 
     def prepare(self) -> None:
         """Open the store and make its tables ready, which the first use does otherwise.

@@ -11,7 +11,7 @@ import views_app
 from fleet import PATIENCE, sizes, wait_until
 
 from standfast import Progress, Standfast
-from standfast.durable.files import shelf_of
+from standfast.durable.files import file_store_of
 from standfast.model.job import ClaimRef
 from standfast.model.secrets import MASK
 from standfast.model.states import State
@@ -168,7 +168,7 @@ def test_files_of_forgotten_jobs_go_and_others_stay(fleet):
     settings = load_settings({}, url=fleet.url)
     with closing(open_backend(settings)) as backend:
         identity = identity_of(backend)
-    shelf = shelf_of(settings, lambda: identity)
+    shelf = file_store_of(settings, lambda: identity)
     paths = {}
     for job_id in (kept_id, gone_id, young_id):
         paths[job_id] = shelf.find(shelf.put(ClaimRef(job_id, 1), "f", b"x")).path

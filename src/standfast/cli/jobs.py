@@ -26,7 +26,7 @@ from standfast.cli.job_views import file_columns, file_fields, say_jobs, show
 from standfast.cli.lookup import find_job
 from standfast.cli.output import say, say_json, say_table
 from standfast.cli.workers import await_order
-from standfast.durable.files import FileStore, StoredFile, files_among, shelf_of
+from standfast.durable.files import FileStore, StoredFile, file_store_of, files_among
 from standfast.errors import ArgumentsError, JobStateError, StandfastError, StoreError
 from standfast.handle import encode_signal, too_late
 from standfast.model.clock import SystemClock
@@ -170,7 +170,7 @@ def files(wanted: StoreOptions, /, *, job_id: str, name: str | None, target: Pat
         memos = backend.run(backend.verbs.memos(job.id))
     kept = files_among(memos)
     if name is not None:
-        copied = _copy(shelf_of(wanted.settings), _named(kept.get(name), name, job.id, list(kept)), target)
+        copied = _copy(file_store_of(wanted.settings), _named(kept.get(name), name, job.id, list(kept)), target)
         _tell_copied(wanted, kept[name], copied)
     elif wanted.as_json:
         say_json([file_fields(each) for each in kept.values()])

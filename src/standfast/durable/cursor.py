@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
-from standfast.durable.memo_cache import MemoCache
+from standfast.durable.memo_cache import MemoCache, read_memo
 from standfast.durable.runtime import Waiting
 from standfast.errors import ArgumentsError, CursorError, PayloadError, ResultEncodingError
 from standfast.model.codec import decode_result, encode_value
@@ -78,12 +78,9 @@ def to_bytes(position: Position) -> bytes:
     return body
 
 
-def from_bytes(name: str, body: bytes) -> Position:
-    """Return what a memo has of a cursor. Raises PayloadError if it is none."""
-    try:
-        return _position.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PayloadError(f"what is stored of {name} cannot be read: {error}") from error
+def read_position(name: str, body: bytes) -> Position:
+    """Return what a memo has of a cursor."""
+    return read_memo(_position, name, body)
 
 
 def check_version(version: int) -> None:
@@ -220,7 +217,7 @@ class Cursor:
 
     def _stored(self, memos: Mapping[str, bytes]) -> Position | None:
         body = memos.get(CURSOR)
-        return None if body is None else from_bytes("ctx.cursor", body)
+        return None if body is None else read_position("ctx.cursor", body)
 
     def _value(
         self, known: Position | None, default: Any, kind: Any, version: int, on_version: OnVersionWord

@@ -295,7 +295,7 @@ _BESIDE = "jobs"
 """The part of a folder that no other store uses; each namespace has its own."""
 
 
-def shelf_of(settings: Settings, identify: Callable[[], str] | None = None) -> FileStore:
+def file_store_of(settings: Settings, identify: Callable[[], str] | None = None) -> FileStore:
     """Return the shelf of the store that the settings name; nothing is made before a file is saved.
 
     `identify` tells which store that is, for who saves files.
@@ -303,9 +303,9 @@ def shelf_of(settings: Settings, identify: Callable[[], str] | None = None) -> F
     return FileStore(partial(_folder, settings), _part(settings), settings.files_limit, identify)
 
 
-def lasting_shelf_of(settings: Settings) -> FileStore | None:
+def lasting_file_store_of(settings: Settings) -> FileStore | None:
     """Return the shelf whose files outlive the process; None where they go with it, as the jobs do."""
-    return None if settings.files is None and settings.url.startswith("memory:") else shelf_of(settings)
+    return None if settings.files is None and settings.url.startswith("memory:") else file_store_of(settings)
 
 
 @procedure

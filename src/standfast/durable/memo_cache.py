@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from standfast.errors import PayloadError, ResultEncodingError, StepError
 from standfast.model.codec import encode_result
 from standfast.model.concurrency import run_without_loop
 from standfast.model.memos import MEMO_LIMIT, MEMOS_LIMIT, Memo, is_signal
+
+T = TypeVar("T")
 
 
 class MemoCache:
@@ -86,15 +88,6 @@ def check_room(memos: Mapping[str, bytes], name: str) -> None:
         )
 
 
-def check_size(what: str, body: bytes) -> None:
-    """Refuse what is too large for a memo."""
-    if len(body) > MEMO_LIMIT:
-        raise StepError(
-            f"{what} takes {len(body):,} bytes and at most {MEMO_LIMIT:,} are stored; keep it elsewhere, and return"
-            " a reference to it"
-        )
-
-
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step that is done: by which version of it, with which result, and whether in a loop of `ctx.resume`."""
 
@@ -129,26 +122,27 @@ def encode_step(name: str, version: int, value: Any, *, in_loop: bool = False) -
     except ResultEncodingError as error:
         raise StepError(f"step {name!r} ran, and its result cannot be kept: {error}") from error
     body = msgspec.json.encode(Done(version, msgspec.Raw(result), in_loop))
-    check_size(f"step {name!r} ran, and its result cannot be kept: it", body)
+    if len(body) > MEMO_LIMIT:
+        raise StepError(
+            f"step {name!r} ran, and its result cannot be kept: it takes {len(body):,} bytes and at most"
+            f" {MEMO_LIMIT:,} are stored; keep it elsewhere, and return a reference to it"
+        )
     return body
+
+
+def read_memo(decoder: "msgspec.json.Decoder[T]", what: str, body: bytes) -> T:
+    """Return what a memo says. Raises PayloadError if it cannot be read."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PayloadError(f"what is stored of {what} cannot be read: {error}") from error
 
 
 def read_step(name: str, body: bytes) -> Done:
     """Return what is stored of a step that is done."""
-    try:
-        return _done.decode(body)
-    except msgspec.DecodeError as error:
-        raise PayloadError(f"what is stored of step {name!r} cannot be read: {error}") from error
-
-
-def encode_wait(wait: Wait) -> bytes:
-    """Return the memo of a wait."""
-    return msgspec.json.encode(wait)
+    return read_memo(_done, f"step {name!r}", body)
 
 
 def read_wait(name: str, body: bytes) -> Wait:
     """Return a wait that has begun."""
-    try:
-        return _wait.decode(body)
-    except msgspec.DecodeError as error:
-        raise PayloadError(f"what is stored of the wait for {name!r} cannot be read: {error}") from error
+    return read_memo(_wait, f"the wait for {name!r}", body)

@@ -25,9 +25,9 @@ from standfast.durable.cursor import (
     check_on_version,
     check_version,
     encode,
-    from_bytes,
     memo_of,
     other_version,
+    read_position,
     to_bytes,
 )
 from standfast.durable.memo_cache import MemoCache
@@ -287,7 +287,7 @@ class Resume(Generic[T]):
         begin = Position(plan.version, by=plan.by)
         if body is None:
             return _Place(begin, plan)
-        saved = from_bytes(f"ctx.resume {plan.name!r}", body)
+        saved = read_position(f"ctx.resume {plan.name!r}", body)
         if saved.version != plan.version:
             problem = other_version(f"ctx.resume {plan.name!r}", saved.version, plan.version)
         elif saved.by != plan.by:

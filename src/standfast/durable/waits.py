@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.durable.memo_cache import How, MemoCache, Wait, check_room, encode_wait, read_wait
+from standfast.durable.memo_cache import How, MemoCache, Wait, check_room, read_wait
 from standfast.durable.resume import LoopStack
 from standfast.durable.runtime import Port, StepRunner
 from standfast.durable.steps import RunGuard
@@ -86,11 +86,11 @@ class Waits:
             return read_wait(memo, memos[memo])
         check_room(memos, memo)
         wait = Wait(self._port.now() + asked if isinstance(asked, timedelta) else asked)
-        await self._pages.write(way, Memo(memo, encode_wait(wait)))
+        await self._pages.write(way, Memo(memo, msgspec.json.encode(wait)))
         return wait
 
     async def _end(self, way: StepRunner, memo: str, wait: Wait, *others: Memo) -> Wait:
-        await self._pages.write(way, Memo(memo, encode_wait(wait)), *others)
+        await self._pages.write(way, Memo(memo, msgspec.json.encode(wait)), *others)
         return wait
 
     def _left(self, wait: Wait) -> timedelta:

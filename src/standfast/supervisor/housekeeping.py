@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 
-from standfast.durable.files import FileStore, lasting_shelf_of
+from standfast.durable.files import FileStore, lasting_file_store_of
 from standfast.durable.lockstate import forget_unused
 from standfast.errors import ConfigurationError, StandfastError, StoreError
 from standfast.events import DeadRemoved, Events, JobDied, WorkerFound
@@ -231,7 +231,7 @@ class Housekeeping:
         self._lost = lost
         self._witness = witness
         self._sweep_at = clock.boot()
-        self._files = FileSweep(calls, clock, lasting_shelf_of(settings))
+        self._files = FileSweep(calls, clock, lasting_file_store_of(settings))
         self._locks = LockSweep(calls, clock)
         self._at_work: asyncio.Task[None] | None = None
 

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any
 
 from standfast.context import Middleware
-from standfast.durable.files import shelf_of
+from standfast.durable.files import file_store_of
 from standfast.errors import PayloadError
 from standfast.events import StopStage
 from standfast.model.configuration import Settings
@@ -163,7 +163,7 @@ class Worker:
             announcer=self._announcer,
             notes=self._notes,
             reporter=self._reporter,
-            shelf=shelf_of(settings, partial(identity_of, ports.backend)),
+            shelf=file_store_of(settings, partial(identity_of, ports.backend)),
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,

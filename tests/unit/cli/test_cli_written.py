@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from cli_world import WORKER, answer, assert_refused
 
-from standfast.durable.files import file_memo, shelf_of
+from standfast.durable.files import file_memo, file_store_of
 from standfast.model.ids import new_job_id
 from standfast.model.job import ClaimRef, Progress
 from standfast.model.memos import Memo, Save
@@ -39,7 +39,7 @@ def saved(world, name="report.csv", data=b"a,b\n", **how):
     """Have a job save a file."""
     job_id = world.enqueue(**how)
     ref = world.claim(job_id).ref
-    shelf = shelf_of(load_settings({}, url=world.url), lambda: identity_of(world.backend))
+    shelf = file_store_of(load_settings({}, url=world.url), lambda: identity_of(world.backend))
     kept = shelf.put(ref, name, data)
     world.do(world.verbs.save(WORKER, [Save(ref, 1, (file_memo(kept),))]))
     return job_id, shelf.find(kept)

@@ -24,7 +24,7 @@ from standfast import (
     Standfast,
 )
 from standfast.durable import durable_context
-from standfast.durable.files import FileStore, file_memo, files_among, shelf_of
+from standfast.durable.files import FileStore, file_memo, file_store_of, files_among
 from standfast.errors import PayloadError, WorkerBuriedError
 from standfast.model.crash import Death, DeathKind
 from standfast.model.job import ClaimRef
@@ -145,7 +145,7 @@ def test_what_is_written_about_a_file_is_read_again(shelf: FileStore) -> None:
 def test_beside_a_sqlite_database_there_is_a_folder_and_each_namespace_has_its_part(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/jobs.db"
     for namespace, part in ((None, "jobs"), ("shop", "jobs-shop")):
-        shelf = shelf_of(Settings(url=url, namespace=namespace), lambda: STORE)
+        shelf = file_store_of(Settings(url=url, namespace=namespace), lambda: STORE)
         assert shelf.own_part is None
         place = shelf.find(shelf.put(REF, "f", b"x")).path
         assert place.parent == tmp_path / "jobs.db-files" / f"{part}-{STORE}" / REF.job_id
@@ -155,9 +155,9 @@ def test_beside_a_sqlite_database_there_is_a_folder_and_each_namespace_has_its_p
 @pytest.mark.parametrize("url", ["postgresql://db/shop", "redis://cache/3"])
 def test_a_store_on_a_server_needs_a_folder_that_is_set(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"no folder .*set files, as in .* or STANDFAST_FILES"):
-        shelf_of(Settings(url=url)).put(REF, "f", b"x")
-    assert shelf_of(Settings(url=url)).own_part is None
-    shelf = shelf_of(Settings(url=url, files=str(tmp_path)), lambda: STORE)
+        file_store_of(Settings(url=url)).put(REF, "f", b"x")
+    assert file_store_of(Settings(url=url)).own_part is None
+    shelf = file_store_of(Settings(url=url, files=str(tmp_path)), lambda: STORE)
     assert shelf.find(shelf.put(REF, "f", b"x")).path.is_relative_to(tmp_path)
 
 
@@ -166,12 +166,14 @@ def test_stores_that_share_a_folder_have_a_part_each(tmp_path: Path) -> None:
     urls = ["sqlite:////a/jobs.db", "sqlite:////b/jobs.db", "redis://cache/3", "redis://cache/4"]
     for url in urls:
         for namespace in (None, "shop"):
-            shelf_of(Settings(url=url, namespace=namespace, files=str(tmp_path)), lambda: STORE).put(REF, "f", b"x")
+            file_store_of(Settings(url=url, namespace=namespace, files=str(tmp_path)), lambda: STORE).put(
+                REF, "f", b"x"
+            )
     assert len(list(tmp_path.iterdir())) == 2 * len(urls)
 
 
 def test_a_password_is_no_part_of_a_folder(tmp_path: Path) -> None:
-    shelf_of(Settings(url="postgresql://me:hunter2@db/shop", files=str(tmp_path)), lambda: STORE).put(
+    file_store_of(Settings(url="postgresql://me:hunter2@db/shop", files=str(tmp_path)), lambda: STORE).put(
         REF, "f", b"x"
     )
     (part,) = tmp_path.iterdir()

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from figures_stage import count, ended
+from figures_stage import bucket_of, count, ended
 from standfast.model.job import Verdict
 from standfast.model.records import Kind, Record
 from standfast.model.states import ENDINGS, Move
@@ -30,7 +30,7 @@ from standfast.observe.figures.counts import (
     new_count,
     to_rows,
 )
-from standfast.observe.figures.histogram import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
+from standfast.observe.figures.histogram import BUCKETS, LAST, ends_at, lengthen, percentile, shorten
 from standfast.observe.figures.rollup import EMPTY, Rollup, read_rollup
 from standfast.observe.figures.series import figures_of
 from standfast.testing import FakeClock

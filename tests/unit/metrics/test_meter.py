@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from metered import ended, told
 
+from figures_stage import bucket_of as fine_bucket_of
 from standfast import Standfast, events
 from standfast.model.clock import SystemClock
 from standfast.model.job import Failure, JobAction, Verdict
 from standfast.model.states import Move
 from standfast.observe.figures.counts import CROWDED, DEAD, PAIRS, Named, Tally
-from standfast.observe.figures.histogram import bucket_of as fine_bucket_of
 from standfast.observe.metrics.cells import (
     BUCKETS,
     CALL_ENDS,

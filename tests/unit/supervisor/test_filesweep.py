@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from standfast.durable.files import FileStore, lasting_shelf_of, shelf_of
+from standfast.durable.files import FileStore, file_store_of, lasting_file_store_of
 from standfast.events import Events
 from standfast.model.job import ClaimRef, NewJob
 from standfast.settings import Settings
@@ -57,7 +57,7 @@ class Ground:
         self.clock = FakeClock()
         self.backend = Counting(self.clock)
         settings = Settings(url="redis://cache", files=str(folder))
-        self.shelf = shelf_of(settings, lambda: identity_of(self.backend))
+        self.shelf = file_store_of(settings, lambda: identity_of(self.backend))
         calls = StoreCalls(self.backend, self.clock, Events(), Random(1), timeout=5.0)
         self.sweep = FileSweep(calls, self.clock, self.shelf)
 
@@ -82,7 +82,7 @@ def test_only_files_of_forgotten_jobs_go(tmp_path: Path) -> None:
         ground = Ground(tmp_path)
         ground.enqueue("there")
         kept, gone, young = ground.file("there"), ground.file("gone"), ground.file("young", age=YOUNG - 10)
-        others = shelf_of(Settings(url="redis://elsewhere", files=str(tmp_path)), lambda: "0123456789abcdef")
+        others = file_store_of(Settings(url="redis://elsewhere", files=str(tmp_path)), lambda: "0123456789abcdef")
         other = others.find(others.put(ClaimRef("gone", 1), "f", b"x")).path
         os.utime(other.parent, (0, 0))
         assert ground.sweep.is_due
@@ -199,7 +199,7 @@ def test_without_a_folder_nothing_is_asked_or_made(tmp_path: Path, files: str | 
     async def act() -> None:
         ground = Ground(tmp_path)
         settings = Settings(url="redis://cache", files=files and str(tmp_path / files))
-        ground.sweep._shelf = shelf_of(settings)
+        ground.sweep._shelf = file_store_of(settings)
         await ground.sweep.bite()
         assert (ground.backend.asked, ground.sweep.is_due) == ([], False)
 
@@ -210,10 +210,10 @@ def test_without_a_folder_nothing_is_asked_or_made(tmp_path: Path, files: str | 
 def test_files_that_go_with_their_process_are_not_looked_through() -> None:
     """Several stores in memory share the folder of their process, and none knows the jobs of another."""
     settings, clock = Settings(url="memory://"), FakeClock()
-    shelf_of(settings, lambda: "0123456789abcdef").put(ClaimRef("job", 1), "report", b"kept")
+    file_store_of(settings, lambda: "0123456789abcdef").put(ClaimRef("job", 1), "report", b"kept")
     calls = StoreCalls(Counting(clock), clock, Events(), Random(1), timeout=5.0)
-    assert FileSweep(calls, clock, shelf_of(settings)).is_due
-    assert not FileSweep(calls, clock, lasting_shelf_of(settings)).is_due
+    assert FileSweep(calls, clock, file_store_of(settings)).is_due
+    assert not FileSweep(calls, clock, lasting_file_store_of(settings)).is_due
 
 
 def test_a_folder_that_does_not_answer_holds_up_no_burial(tmp_path: Path) -> None:

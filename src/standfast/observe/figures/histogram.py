@@ -12,11 +12,6 @@ LAST = BUCKETS - 1
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def bucket_of(milliseconds: float) -> int:
-    """Return the bucket of a span. `Tally.count` has this in line: a call more costs every job."""
-    return min(int(milliseconds * milliseconds).bit_length(), LAST) if milliseconds > 0 else 0
-
-
 def ends_at(bucket: int) -> float:
     """Return where a bucket ends, in milliseconds."""
     return float(2 ** (bucket / 2))

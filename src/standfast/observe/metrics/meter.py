@@ -36,28 +36,15 @@ from standfast.observe.figures.counts import LAG as LAG_OF_FIGURES
 from standfast.observe.figures.counts import RUN as RUN_OF_FIGURES
 from standfast.observe.figures.histogram import BUCKETS
 from standfast.observe.figures.histogram import LAST as LAST_OF_FIGURES
+from standfast.observe.metrics import cells as places
 from standfast.observe.metrics.cells import (
-    BLOCKED,
-    BLOCKED_MICROS,
     CALL_MICROS,
-    CALLS,
-    DEAD,
     ENQUEUED,
-    EVENTS,
     FAILED,
     FENCED,
     FULL,
-    JOBS,
-    LAG,
     LAG_MICROS,
-    LAST,
-    LONGEST,
     LOST,
-    OTHER,
-    OTHER_JOBS,
-    OUTAGES,
-    OUTCOME_OF,
-    RUN,
     RUN_MICROS,
     STALE,
     TOOK,
@@ -88,9 +75,9 @@ class Meter:
         self._lock = threading.RLock()
         self._pairs: dict[Pair, int] = {}
         self._verbs: dict[str, int] = {}
-        self._other = self._add(OTHER_JOBS)
-        self._other_verb = self._add((CALLS, OTHER))
-        self._shown: dict[Name, int] = {OTHER_JOBS: self._other}
+        self._other = self._add(places.OTHER_JOBS)
+        self._other_verb = self._add((places.CALLS, places.OTHER))
+        self._shown: dict[Name, int] = {places.OTHER_JOBS: self._other}
         _ALL.add(self)
 
     @property
@@ -137,17 +124,17 @@ class Meter:
             loose, values = self._cells.loose, self._cells.values
             match told:
                 case event.LoopBlocked():
-                    values[loose + BLOCKED] += told.count
-                    values[loose + BLOCKED_MICROS] += int(told.seconds * 1e6)
+                    values[loose + places.BLOCKED] += told.count
+                    values[loose + places.BLOCKED_MICROS] += int(told.seconds * 1e6)
                 case event.StoreAway():
-                    values[loose + OUTAGES] += 1
+                    values[loose + places.OUTAGES] += 1
                 case _:
-                    values[loose + EVENTS.index(_OF_WORKERS[type(told)])] += 1
+                    values[loose + places.EVENTS.index(_OF_WORKERS[type(told)])] += 1
 
     def row_of(self, queue: str, task: str) -> int:
         """Return the row of a pair, one of its own while there is room. What has none is not remembered."""
         with self._lock:
-            name = (JOBS, queue[:LONGEST], task[:LONGEST])
+            name = (places.JOBS, queue[: places.LONGEST], task[: places.LONGEST])
             row = self._shown.get(name)
             if row is None:
                 row = self._cells.add_row(name) if len(self._shown) <= PAIRS and self._tells(name) else None
@@ -159,7 +146,7 @@ class Meter:
             return row
 
     def _verb(self, verb: str) -> int:
-        row = self._cells.add_row((CALLS, verb[:LONGEST]))
+        row = self._cells.add_row((places.CALLS, verb[: places.LONGEST]))
         if row is None:
             return self._other_verb
         self._verbs[verb] = row
@@ -202,11 +189,11 @@ os.register_at_fork(after_in_child=_forget_all)
 # It counts in lists, and writes to the cells of a pair once for each batch of answers: a cell costs thrice as much.
 
 _STALE = Verdict.STALE
-_BOTH = {move: (place, OUTCOME_OF[move]) for move, place in COLUMN_OF.items()}
-_WIDER = tuple(min(bucket + 3 >> 2, LAST) for bucket in range(BUCKETS))
+_BOTH = {move: (place, places.OUTCOME_OF[move]) for move, place in COLUMN_OF.items()}
+_WIDER = tuple(min(bucket + 3 >> 2, places.LAST) for bucket in range(BUCKETS))
 """The bucket of metrics for each of those of figures, of which it has four."""
-_RUN_AT = tuple(RUN + bucket for bucket in _WIDER)
-_LAG_AT = tuple(LAG + bucket for bucket in _WIDER)
+_RUN_AT = tuple(places.RUN + bucket for bucket in _WIDER)
+_LAG_AT = tuple(places.LAG + bucket for bucket in _WIDER)
 
 
 class MeteredTally(Tally):
@@ -270,7 +257,7 @@ class MeteredTally(Tally):
     def count_dead(self, queue: str, task: str) -> None:
         """Count a job that died with its worker."""
         super().count_dead(queue, task)
-        self._add((queue, task), DEAD)
+        self._add((queue, task), places.DEAD)
 
     def _add(self, pair: Pair, place: int) -> None:
         """Count one that comes alone."""

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from standfast.context import Middleware
-from standfast.durable.files import shelf_of
+from standfast.durable.files import file_store_of
 from standfast.events import Events
 from standfast.model.clock import SystemClock
 from standfast.model.configuration import Settings
@@ -138,7 +138,7 @@ class SubprocessExecutor:
             announcer=announcer,
             notes=ClaimLog(NoClaimLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
-            shelf=shelf_of(settings, partial(identity_of, backend)),
+            shelf=file_store_of(settings, partial(identity_of, backend)),
             closures=Closures((), clock),
             threads=CellThreads(1),
             stuck=_killed_anyway,
