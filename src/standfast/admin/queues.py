@@ -4,31 +4,37 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec.structs import asdict
+
 from standfast.admin.executor import OperationContext, all_ages, all_queues, all_workers, catalogue, closed_hours
 from standfast.admin.fields import AnswerStruct, Named, NothingAsked, QueueNamed
 from standfast.admin.figures import PointSeen, queue_points
 from standfast.admin.job_search import JobRow, job_row
 from standfast.admin.operation import NotThereError, Role, acts, reads
 from standfast.admin.tasks import bound_words
+from standfast.model.display import one_line
 from standfast.model.phrases import Phrase
 from standfast.model.states import State
 from standfast.model.validation import queue_problems, refuse_any
 from standfast.observe.obstacles import Windows, queue_closed
-from standfast.schedules.closed_hours import About
+from standfast.schedules.closed_hours import About, closing_from
 from standfast.schedules.description import describe_window
+from standfast.schedules.windows import Window
 from standfast.stores.values import JobFilter, Queue, QueueAges, Worker
 
 
 class QueueRow(AnswerStruct, frozen=True, kw_only=True):
-    """A queue. `counts` has every state; `oldest_age` is that of the job longest due, in seconds.
+    """A queue. `states` has every state with its count; `oldest_age` is that of the job longest due, in seconds.
 
+    `closed` says in words until when its windows close it, and why.
     `places` is how many of its jobs the `workers` that serve it can run at a time, `busy` how many they do run.
     """
 
     name: str
     paused_at: datetime | None
     closed_until: datetime | None
-    counts: dict[str, int]
+    closed: Phrase | None = None
+    states: dict[str, int]
     oldest_age: float | None
     workers: int
     places: int
@@ -44,21 +50,24 @@ class QueuesSeen(AnswerStruct, frozen=True, kw_only=True):
     queues: tuple[QueueRow, ...]
 
 
-class QueueSeen(AnswerStruct, frozen=True, kw_only=True):
-    """A queue with the workers that serve it, and the jobs in it that run."""
+class QueueSeen(QueueRow, frozen=True, kw_only=True):
+    """A queue, the ids of the workers that serve it, the jobs in it that run, and when it is closed next."""
 
     now: datetime
-    row: QueueRow
-    workers: tuple[str, ...]
+    served_by: tuple[str, ...]
     running: tuple[JobRow, ...]
     windows: tuple[Phrase, ...]
+    closes_at: datetime | None = None
+    opens_at: datetime | None = None
 
 
 class QueueDone(AnswerStruct, frozen=True, kw_only=True):
-    """A queue, and since when it is paused; null if it is not."""
+    """A queue, since when it is paused or null, how many jobs it has, and how many workers serve it."""
 
     name: str
     paused_at: datetime | None
+    jobs: int
+    workers: int
 
 
 # Queues: what is in them, and who serves them.
@@ -88,7 +97,8 @@ class _Look:
             name=queue.name,
             paused_at=queue.paused_at,
             closed_until=None if closed is None else closed.closing.end,
-            counts={state.value: queue.states.get(state, 0) for state in State},
+            closed=None if closed is None else closed.until(self.now),
+            states={state.value: queue.states.get(state, 0) for state in State},
             oldest_age=None if age is None else max(0.0, (self.now - age.oldest_due_at).total_seconds()),
             workers=len(serving),
             places=sum(worker.info.concurrency for worker in serving),
@@ -117,14 +127,23 @@ async def show_queue(desk: OperationContext, asked: Named) -> QueueSeen:
         raise NotThereError(Phrase("refusal.no_queue", queue=asked.name))
     which = JobFilter(states=(State.RUNNING,), queue=queue.name, limit=_MOST_RUNNING)
     running = await desk.ask(desk.verbs.list_jobs(which))
-    windows = [hours for hours in look.windows if (hours.about, hours.name) == (About.QUEUE, queue.name)]
+    hours = [each for each in look.windows if (each.about, each.name) == (About.QUEUE, queue.name)]
+    windows = [window for each in hours for window in each.windows]
+    closing = closing_from(windows, look.now)
     return QueueSeen(
+        **asdict(look.row(queue)),
         now=look.now,
-        row=look.row(queue),
-        workers=tuple(worker.info.id for worker in look.serving(queue.name)),
+        served_by=tuple(worker.info.id for worker in look.serving(queue.name)),
         running=tuple(map(job_row, running)),
-        windows=tuple(describe_window(window) for hours in windows for window in hours.windows),
+        windows=tuple(map(_window, windows)),
+        closes_at=None if closing is None else closing.begin,
+        opens_at=None if closing is None else closing.end,
     )
+
+
+def _window(window: Window) -> Phrase:
+    words = describe_window(window)
+    return Phrase("closed.because", until=words, reason=one_line(window.reason)) if window.reason else words
 
 
 async def _look(desk: OperationContext) -> tuple[list[Queue], _Look]:
@@ -132,8 +151,10 @@ async def _look(desk: OperationContext) -> tuple[list[Queue], _Look]:
     workers = await all_workers(desk)
     ages, _ = await all_ages(desk)
     limits = {queue.name: bound_words(queue.limit) for queue in (await catalogue(desk)).queues}
-    every_queue = sorted(_with_named(queues, workers, limits), key=lambda queue: queue.name)
-    return every_queue, _Look(ages, workers, await closed_hours(desk), limits, await queue_points(desk))
+    windows = await closed_hours(desk)
+    named = [*limits, *(hours.name for hours in windows if hours.about is About.QUEUE)]
+    every_queue = sorted(_with_named(queues, workers, named), key=lambda queue: queue.name)
+    return every_queue, _Look(ages, workers, windows, limits, await queue_points(desk))
 
 
 def _with_named(queues: Iterable[Queue], workers: Iterable[Worker], named: Iterable[str]) -> Iterable[Queue]:
@@ -152,7 +173,7 @@ def _with_named(queues: Iterable[Queue], workers: Iterable[Worker], named: Itera
 async def pause_queue(desk: OperationContext, asked: QueueNamed) -> QueueDone:
     """Let nothing of a queue start until it goes on; what runs, runs on."""
     refuse_any(queue_problems(asked.name))
-    desk.note(before=_told(await _paused_at(desk, asked.name)))
+    desk.note(before=_told((await _queue(desk, asked.name)).paused_at))
     await desk.ask(desk.verbs.pause(asked.name))
     return await _done(desk, asked.name)
 
@@ -161,20 +182,21 @@ async def pause_queue(desk: OperationContext, asked: QueueNamed) -> QueueDone:
 async def resume_queue(desk: OperationContext, asked: QueueNamed) -> QueueDone:
     """Let a queue go on."""
     refuse_any(queue_problems(asked.name))
-    desk.note(before=_told(await _paused_at(desk, asked.name)))
+    desk.note(before=_told((await _queue(desk, asked.name)).paused_at))
     await desk.ask(desk.verbs.resume(asked.name))
     return await _done(desk, asked.name)
 
 
 async def _done(desk: OperationContext, name: str) -> QueueDone:
-    paused_at = await _paused_at(desk, name)
-    desk.note(after=_told(paused_at))
-    return QueueDone(name=name, paused_at=paused_at)
+    queue = await _queue(desk, name)
+    desk.note(after=_told(queue.paused_at))
+    workers = sum(worker.is_live and worker.serves(name) for worker in await desk.ask(desk.verbs.workers()))
+    return QueueDone(name=name, paused_at=queue.paused_at, jobs=sum(queue.states.values()), workers=workers)
 
 
-async def _paused_at(desk: OperationContext, name: str) -> datetime | None:
+async def _queue(desk: OperationContext, name: str) -> Queue:
     queues = await desk.ask(desk.verbs.queues())
-    return next((queue.paused_at for queue in queues if queue.name == name), None)
+    return next((queue for queue in queues if queue.name == name), Queue(name, None, {}))
 
 
 def _told(paused_at: datetime | None) -> Phrase:

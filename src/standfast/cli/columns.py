@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich.text import Text
 
+from standfast.admin.queues import QueueRow
 from standfast.admin.workers import WorkerRow
 from standfast.cli.output import STYLES, Column, cut, number
 from standfast.model.display import dated, in_bytes, relative
 from standfast.model.records import Kind
 from standfast.model.states import State
-from standfast.observe.obstacles import Windows, queue_closed
+from standfast.observe.obstacles import Windows
 from standfast.schedules.closed_hours import read_windows
 from standfast.stores.backend import Backend
-from standfast.stores.values import Queue
 
 
 def find_windows(backend: Backend) -> Windows:
@@ -23,7 +22,7 @@ def find_windows(backend: Backend) -> Windows:
     return read_windows(records)
 
 
-# Queues as the fields that `--json` prints, and the columns in which a list shows them.
+# The columns in which a list shows queues.
 
 _ALWAYS = (State.READY, State.SCHEDULED, State.BLOCKED, State.HELD, State.RUNNING, State.DEAD)
 _ON_WIDE_TERMINALS = (State.COMPLETED, State.CANCELLED)
@@ -31,26 +30,10 @@ _VITAL = (State.READY, State.RUNNING, State.DEAD)
 _WIDE = 100
 
 
-def queue_fields(found: Iterable[Queue], windows: Windows, now: datetime) -> list[dict[str, Any]]:
-    """Return queues ready for JSON, every state with its count."""
-    return [
-        {
-            "name": queue.name,
-            "paused_at": queue.paused_at,
-            "closed_until": closed.closing.end if (closed := queue_closed(windows, queue.name, now)) else None,
-            "states": {state.value: queue.states.get(state, 0) for state in State},
-        }
-        for queue in found
-    ]
-
-
-def queue_columns(found: Iterable[Queue], windows: Windows, now: datetime) -> list[Column[Queue]]:
+def queue_columns(found: Iterable[QueueRow], now: datetime) -> list[Column[QueueRow]]:
     """Return the columns of a list of queues; whether one is closed is a column only if one is."""
-    closed = {
-        queue.name: str(words.until(now)) for queue in found if (words := queue_closed(windows, queue.name, now))
-    }
-    until: Column[Queue] = Column(
-        "CLOSED UNTIL", lambda queue: Text(closed.get(queue.name, ""), style="yellow"), shrinks=True, vital=2
+    until: Column[QueueRow] = Column(
+        "CLOSED UNTIL", lambda queue: Text(str(queue.closed or ""), style="yellow"), shrinks=True, vital=2
     )
     counts = [_count_column(state) for state in _ALWAYS]
     counts += [_count_column(state, from_width=_WIDE) for state in _ON_WIDE_TERMINALS]
@@ -59,21 +42,21 @@ def queue_columns(found: Iterable[Queue], windows: Windows, now: datetime) -> li
         *counts,
         Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE, vital=2),
         Column("PAUSED", lambda queue: _paused(queue, dated, now), from_width=_WIDE, vital=2),
-        *([until] if closed else []),
+        *([until] if any(queue.closed for queue in found) else []),
     ]
 
 
-def _count_column(state: State, from_width: int = 0) -> Column[Queue]:
+def _count_column(state: State, from_width: int = 0) -> Column[QueueRow]:
     return Column(
         state.value.upper(),
-        lambda queue: number(queue.states.get(state, 0), STYLES[state]),
+        lambda queue: number(queue.states[state], STYLES[state]),
         from_width=from_width,
         vital=int(state in _VITAL),
         justify="right",
     )
 
 
-def _paused(queue: Queue, told: Callable[[datetime, datetime], str], now: datetime) -> Text:
+def _paused(queue: QueueRow, told: Callable[[datetime, datetime], str], now: datetime) -> Text:
     return Text(told(queue.paused_at, now) if queue.paused_at else "", style="yellow")
 
 

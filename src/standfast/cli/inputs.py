@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from standfast.cli.exit_codes import ExitCode, say_failed, wrong_usage
-from standfast.dashboard.access.credentials import refuse_open
 from standfast.errors import ConfigurationError
 from standfast.model.validation import read_span
 from standfast.schedules.zones import first_instant
@@ -136,6 +135,8 @@ def read_token(_ctx: click.Context, parameter: click.Parameter, file: str | None
     """
     if file is None:
         return None
+    from standfast.dashboard.access.credentials import refuse_open  # noqa: PLC0415 - few commands need it
+
     try:
         with Path(file).open("rb") as opened:
             refuse_open(Path(file), os.fstat(opened.fileno()))

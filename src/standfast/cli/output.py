@@ -75,7 +75,7 @@ def say(sentence: str | Text) -> None:
 
 
 def say_json(value: Any) -> None:
-    """Print a value as indented JSON."""
+    """Print a value as indented JSON, phrases in English."""
     encoded = msgspec.json.format(msgspec.json.encode(value, enc_hook=in_english), indent=2)
     click.echo(encoded.decode(errors="replace"))
 

@@ -8,8 +8,9 @@ import click
 import msgspec
 from rich.text import Text
 
+from standfast.admin.queues import list_queues
 from standfast.admin.workers import worker_row
-from standfast.cli.columns import find_windows, queue_columns, queue_fields, worker_columns
+from standfast.cli.columns import queue_columns, worker_columns
 from standfast.cli.connection import StoreOptions, examples, store_options
 from standfast.cli.output import Column, coloured, cut, number, say, say_heading, say_json, say_table
 from standfast.model.clock import SystemClock
@@ -188,11 +189,11 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
     tried again, died or were cancelled, how long they ran, and how long after their time they began (LAG).
     """
     back = None if since is None else read_since(since)
-    with wanted.store() as backend:
+    with wanted.admin() as admin:
+        backend = admin.backend
         counts = backend.run(backend.verbs.count())
-        queues = backend.run(backend.verbs.queues())
+        queues = admin.run(list_queues).queues
         found = backend.run(backend.verbs.workers())
-        windows = find_windows(backend)
         figures = None if back is None else find_figures(backend, back)
     workers = tuple(map(worker_row, found))
     states, now = {state: counts.get(state, 0) for state in State}, SystemClock().now()
@@ -200,7 +201,7 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
         say_json(
             {
                 "states": {state.value: count for state, count in states.items()},
-                "queues": queue_fields(queues, windows, now),
+                "queues": queues,
                 "workers": workers,
                 **({} if figures is None else {"figures": figure_fields(figures)}),
             }
@@ -209,7 +210,7 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
     say_table(list(states.items()), _state_columns(max(states.values())))
     if queues:
         say_heading("Queues")
-        say_table(queues, queue_columns(queues, windows, now))
+        say_table(queues, queue_columns(queues, now))
     say_heading("Workers")
     if workers:
         say_table(workers, worker_columns(now))

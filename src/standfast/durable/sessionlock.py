@@ -13,7 +13,6 @@ from standfast.durable.lockkeeper import Holding
 from standfast.durable.lockstate import draw_token
 from standfast.errors import ConfigurationError
 from standfast.model.backoff import TRANSIENT_ERRORS, RetryDeadline
-from standfast.stores.backend import Backend
 from standfast.stores.verb import Verb
 
 
@@ -46,11 +45,6 @@ class HasSessions(Protocol):
 
     def session_holders(self, names: Sequence[str]) -> Verb[Mapping[str, str]]:
         """Return which locks are held by a session, by name, and in words who has them."""
-
-
-def held_by_sessions(backend: Backend, names: Sequence[str]) -> Mapping[str, str]:
-    """Return which locks are held by a session, by name, and in words who has them. Raises StoreError."""
-    return backend.run(backend.session_holders(names)) if isinstance(backend, HasSessions) else {}
 
 
 class SessionHolding(Holding):

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -21,7 +22,8 @@ class TestQueues:
         assert (mail["name"], other["name"]) == ("mail", "other")
         assert mail["states"] == {state.value: int(state is not State.HELD) for state in State}
         assert other["states"]["held"] == 1
-        assert answer(standfast("queues", "--json")) == [mail, other]
+        again = answer(standfast("queues", "--json"))
+        assert [queue["states"] for queue in again] == [mail["states"], other["states"]]
 
     def test_pause_and_resume(self, world, standfast):
         world.enqueue()
@@ -34,12 +36,12 @@ class TestQueues:
 
     def test_pause_and_resume_answer_in_json(self, standfast):
         assert answer(standfast("queues", "pause", "mail", "--json")) == {
-            "queue": "mail",
-            "paused": True,
-            "holds_jobs": False,
-            "served": True,
+            "name": "mail",
+            "paused_at": ANY,
+            "jobs": 0,
+            "workers": 1,
         }
-        assert answer(standfast("queues", "resume", "mail", "--json")) == {"queue": "mail", "paused": False}
+        assert answer(standfast("queues", "resume", "mail", "--json"))["paused_at"] is None
 
     def test_pausing_what_is_there_needs_no_further_word(self, world, standfast):
         world.enqueue()

@@ -124,7 +124,7 @@ class TestQueues:
         for words in ("1 ready", "1 live one serves it", "closed", "until", "nightly recycle", "on Mondays"):
             assert words in text
         shown = answer(standfast("queues", "show", "mail", "--json"))
-        assert (shown["states"]["ready"], len(shown["windows"]), shown["workers"]) == (1, 2, [WORKER])
+        assert (shown["states"]["ready"], len(shown["windows"]), shown["served_by"]) == (1, 2, [WORKER])
 
     def test_it_is_told_when_an_open_queue_closes(self, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*LATER)))

@@ -34,10 +34,10 @@ def test_queues_tell_counts_age_and_who_serves_them(stage):
     queues = {row.name: row for row in stage.read("queues.list").queues}
     assert list(queues) == ["empty", "mail", "web"]
     mail = queues["mail"]
-    assert (mail.counts["ready"], mail.oldest_age, mail.workers, mail.places) == (1, 5.0, 1, 20)
+    assert (mail.states["ready"], mail.oldest_age, mail.workers, mail.places) == (1, 5.0, 1, 20)
     assert tuple(map(str, mail.limits)) == ("3 at a time in each process",)
     assert (queues["empty"].workers, queues["web"].workers) == (0, 1)
-    assert stage.read("queues.show", name="mail").workers == (WORKER,)
+    assert stage.read("queues.show", name="mail").served_by == (WORKER,)
     with pytest.raises(NotThereError):
         stage.read("queues.show", name="nix")
 

@@ -185,7 +185,7 @@ SCHEDULES = (
 QUEUES = tuple(
     queues.QueueRow(
         name=name, paused_at=ago(20) if name == "images" else None, closed_until=None, oldest_age=age, workers=2,
-        counts={"ready": ready, "running": 3, "dead": died, "scheduled": 14}, places=8, busy=busy, points=POINTS,
+        states={"ready": ready, "running": 3, "dead": died, "scheduled": 14}, places=8, busy=busy, points=POINTS,
         limits=("at most 2 of shop.report at a time",),
     )
     for name, age, ready, died, busy in (("default", 0.3, 4, 0, 3), ("images", 1204.0, 912, 0, 0), ("mail", 0.1, 0, 37, 8))
@@ -304,7 +304,7 @@ FULL: dict[str, Any] = {
                                first=ago(90), last=ago(3), example=ID),),
     ),
     "queues.list": queues.QueuesSeen(now=NOW, queues=QUEUES),
-    "queues.show": queues.QueueSeen(now=NOW, row=QUEUES[1], workers=("web-1:411:3",), running=(RUNNING,), windows=("nights",)),
+    "queues.show": queues.QueueSeen(now=NOW, **asdict(QUEUES[1]), served_by=("web-1:411:3",), running=(RUNNING,), windows=("nights",)),
     "schedules.list": schedules.SchedulesSeen(now=NOW, idle=True, schedules=SCHEDULES),
     "schedules.show": schedules.ScheduleSeen(
         **asdict(SCHEDULES[2]), now=NOW, idle=False, counting="2026.12", retired_at=None, start_within=60.0, on_late=OnLate.RUN, rule={"rule": "cron", "expression": "0 2 * * *"}, created_at=ago(9000), release="2026.11",
@@ -384,8 +384,8 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "jobs.edit_and_retry": (Role.ADMIN, job.EditAsked, job.JobDone(id=ID, answer="edited", job="new")),
     "jobs.discard": (Role.ADMIN, job.WhichJob, job.JobDone(id=ID, answer="discarded")),
     "jobs.bulk": (Role.OPERATOR, job_search.BulkAsked, job_search.BulkDone(done=512, failed=0, passed_over=0)),
-    "queues.pause": (Role.OPERATOR, fields.Named, queues.QueueDone(name="mail", paused_at=NOW)),
-    "queues.resume": (Role.OPERATOR, fields.Named, queues.QueueDone(name="mail", paused_at=None)),
+    "queues.pause": (Role.OPERATOR, fields.Named, queues.QueueDone(name="mail", paused_at=NOW, jobs=4, workers=1)),
+    "queues.resume": (Role.OPERATOR, fields.Named, queues.QueueDone(name="mail", paused_at=None, jobs=4, workers=1)),
     "schedules.trigger": (Role.OPERATOR, fields.Named, schedules.ScheduleDone(name="nightly", state="active", job=ID)),
     "schedules.pause": (Role.OPERATOR, schedules.SchedulePauseAsked, schedules.ScheduleDone(name="nightly", state="paused")),
     "schedules.resume": (Role.OPERATOR, fields.Named, schedules.ScheduleDone(name="nightly", state="active")),
