@@ -1,4 +1,10 @@
-"""What Standfast runs on its own behalf, to tell people something: it is no work of theirs. Pure."""
+"""Reports: what is wrong now, and what ran in a span of time, failed, was slow or late.
+
+    gathered ─► a Report ─► text, page or workbook
+                         └─► one delivery ordered, now or each morning ─► sent, tried again
+
+What Standfast runs on its own behalf, to tell people something, is no work of theirs and not in it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,9 +52,11 @@ from standfast.schedules.closed_hours import read_windows
 from standfast.schedules.rules import Cron
 from standfast.schedules.zones import find_zone
 from standfast.stores.contract import Store, ask_time
-from standfast.stores.values import JobFilter, JobPage, Queue, QueueAge, QueueAges, Worker
+from standfast.stores.values import JobFilter, JobPage, Queue, QueueAges, Worker
 from standfast.stores.verb import Verbs, procedure
 from standfast.task import Task
+
+__all__ = ["Report", "gather_report", "make_report", "schedule_report"]
 
 REPORT = "standfast.report"  # the task that sends reports, and the name of its schedule if it is given none
 _OWN = frozenset({DELIVER, REPORT})
@@ -78,8 +86,6 @@ def _sum_of_task(series: Series, task: str) -> Figures:
     return sum_of(row for point in series.points for row in point.rows if row.task == task)
 
 
-# Looks at what is wrong at this moment: alerts that fire, queues that wait in vain, no worker at all.
-
 LONGEST_TEXT = 300  # characters of foreign text in a cell
 
 
@@ -103,16 +109,13 @@ def read_current_state(verbs: Store) -> Verbs[CurrentState]:
         records: Sequence[Record] = yield verbs.records(Kind.WINDOW)
         windows = read_windows(records)
         late = [line for line in late if queue_closed(windows, line.queue, ages.now) is None]
+    firing = sorted(board.firing, key=lambda alert: alert.severity is not Severity.CRITICAL)
     present = Present(
         workers=len(living),
-        alerts=tuple(_alert(each) for each in sorted(board.firing, key=_is_minor)),
+        alerts=tuple(map(_alert, firing)),
         queues=tuple(sorted(late, key=lambda line: line.oldest_due_at)),
     )
     return CurrentState(present, queues)
-
-
-def _is_minor(alert: Alert) -> bool:
-    return alert.severity is not Severity.CRITICAL
 
 
 def _alert(alert: Alert) -> AlertLine:
@@ -130,23 +133,16 @@ def _late(ages: QueueAges, living: QueueCoverage, queues: Mapping[str, Queue]) -
         is_served = age.name in living or age.name == QUEUE
         waits = ages.now - age.oldest_due_at
         if waits > LONG_WAIT or not (is_served or age.paused_at):
+            queue = queues.get(age.name)
             yield QueueLine(
                 queue=age.name,
                 oldest_due_at=age.oldest_due_at,
                 waits=waits,
-                due=_due(age, queues),
+                due=max(1, queue.states.get(State.READY, 0) if queue else 0),  # asked a moment later than `ages`
                 is_served=is_served,
                 paused_at=age.paused_at,
             )
 
-
-def _due(age: QueueAge, queues: Mapping[str, Queue]) -> int:
-    """Return how many jobs are due; that is asked a moment later than whether there are any."""
-    queue = queues.get(age.name)
-    return max(1, queue.states.get(State.READY, 0) if queue else 0)
-
-
-# Gathers what a report says: what is wrong now, figures, dead jobs, incidents, fires, objectives and notices.
 
 LONGEST = timedelta(days=30)  # figures are kept for so long
 DAY = timedelta(days=1)
@@ -201,7 +197,11 @@ def gather_report(verbs: Store, back: timedelta) -> Verbs[Report]:
         apps=tuple(sorted({each.app for each in view.releases})),
         now=look.present,
         total=_task_line(figures.total, ""),
-        tasks=tuple(_task_line(row, row.task or _OTHER) for row in figures.by_task() if _is_worth_a_line(row)),
+        tasks=tuple(
+            _task_line(row, row.task or _OTHER)
+            for row in figures.by_task()
+            if any(row.run) or row.ended > row.given_back  # what was only put aside again is no news
+        ),
         deaths=deaths[:MOST_SHAPES],
         incidents=tuple(_incidents(incidents, since)),
         missed=tuple(_missed(fires)),
@@ -218,11 +218,6 @@ def gather_report(verbs: Store, back: timedelta) -> Verbs[Report]:
             if not is_all
         ),
     )
-
-
-def _is_worth_a_line(row: Figures) -> bool:
-    """Tell whether anything ran or ended; what was only put aside again is no news."""
-    return any(row.run) or row.ended > row.given_back
 
 
 def _task_line(row: Figures, task: str) -> TaskLine:
@@ -335,11 +330,6 @@ def _notices(notices: Iterable[Notice], since: datetime) -> Iterable[NoticeLine]
             yield NoticeLine(each.at, each.kind, each.severity, each.rule, title)
 
 
-# Sends reports through the channels of an app: one now, or one each morning as a schedule of its own.
-#
-# schedule ─► job `standfast.report` ─► gathered, one delivery ordered ─► sent, tried again
-# once for the fleet                   known by the job's id: once, however often that runs
-
 _LONGEST_LABEL = 200
 
 
@@ -400,11 +390,3 @@ def notice_of(report: Report, zone: tzinfo | None, notice_id: str, namespace: st
         text=brief.text,
         html=brief.html,
     )
-
-
-# Reports: what is wrong now, and what ran in a span of time, failed, was slow or late; text, a page or a workbook.
-#
-# present.py, gathering.py ─► a Report ─► tables.py ─► text.py, page.py, workbook.py
-# └─► brief.py (text.py, mail.py) ─► sending.py: now or each morning
-
-__all__ = ["Report", "gather_report", "make_report", "schedule_report"]

@@ -1,7 +1,9 @@
-"""One ping: a GET of a URL, and whether it was answered well within its time.
+"""Keeps hosts alive: each is pinged now and again, what changes is told, and too many failures in a row end it.
 
-The token goes into a header, and to no other host than the one named: a redirect elsewhere is not followed. What is
-told of a URL never has its query in it.
+    unknown ─► up ◄─► down ─(so many failures in a row)─► given up
+
+A ping is a GET of a URL. The token goes into a header, and to no other host than the one named: a redirect elsewhere is
+not followed. What is told of a URL never has its query in it.
 """
 
 import queue
@@ -18,6 +20,8 @@ from standfast.errors import ConfigurationError
 from standfast.model.validation import http_url, port_of
 from standfast.observe.http_client import NoAnswerError, send_request
 
+MOST_KEPT = 20  # failures of which the words are kept, as evidence
+_LEEWAY = 1.0  # seconds that a ping may take longer than its timeout: to look up a name has a limit of its own
 MOST_REDIRECTS = 5
 _EXAMPLE = "https://shop.example/livez"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -87,14 +91,6 @@ def ping(target: Target, timeout: float, token: str | None = None) -> Pinged:
             break
         target = there
     return Pinged(ok, says, time.monotonic() - began_at)
-
-
-# Keeping hosts alive: each is pinged now and again, what changes is told, and too many failures in a row end it.
-#
-# unknown ─► up ◄─► down ─(so many failures in a row)─► given up
-
-MOST_KEPT = 20  # failures of which the words are kept, as evidence
-_LEEWAY = 1.0  # seconds that a ping may take longer than its timeout: to look up a name has a limit of its own
 
 
 class Change(StrEnum):

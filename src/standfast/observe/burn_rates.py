@@ -129,14 +129,11 @@ def _count(objective: Objective, row: Figures) -> tuple[int, int]:
     """
     if objective.start_within is None:
         return row.completed, row.dead
-    in_time = _started_within(row, objective.start_within)
+    if timedelta() < row.longest_lag <= timedelta(seconds=objective.start_within):
+        return sum(row.lag), 0
+    within = objective.start_within * 1000
+    in_time = sum(count for bucket, count in enumerate(row.lag[:-1]) if ends_at(bucket) <= within)
     return in_time, sum(row.lag) - in_time
-
-
-def _started_within(row: Figures, seconds: float) -> int:
-    if timedelta() < row.longest_lag <= timedelta(seconds=seconds):
-        return sum(row.lag)
-    return sum(count for bucket, count in enumerate(row.lag[:-1]) if ends_at(bucket) <= seconds * 1000)
 
 
 def _standing(objective: Objective, long: _Told, short: _Told) -> Standing:
@@ -145,19 +142,13 @@ def _standing(objective: Objective, long: _Told, short: _Told) -> Standing:
 
 
 def _burns(objective: Objective, short: _Told) -> Mapping[str, float]:
-    return {name: _burn(objective, *short.count(objective, span)) for name, span in WINDOWS.items()}
+    counts = {name: short.count(objective, span) for name, span in WINDOWS.items()}
+    return {
+        name: bad / (good + bad) / (1 - objective.target) if bad else 0.0 for name, (good, bad) in counts.items()
+    }
 
 
-def _burn(objective: Objective, good: int, bad: int) -> float:
-    return bad / (good + bad) / (1 - objective.target) if bad else 0.0
-
-
-# Objectives and how they stand, as people say it. Pure.
-
-_DIGITS = 3
-
-
-def percent(share: float, digits: int = _DIGITS) -> str:
+def percent(share: float, digits: int = 3) -> str:
     """Return a share: `99.5 %`. What is not all is never said to be."""
     shown = f"{100 * share:,.{digits}f}"
     if 0 < share < 1 and float(shown) in {0.0, 100.0}:

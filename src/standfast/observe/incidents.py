@@ -1,4 +1,4 @@
-"""How the error of a job names the incident that has more of it, and how that name is read again. Pure."""
+"""Incidents in the store: two records each, one of them short, and one with the evidence, read when asked for."""
 
 import re
 from collections import Counter
@@ -18,6 +18,9 @@ from standfast.stores.contract import Store
 from standfast.stores.doctor import Census, Finding
 from standfast.stores.verb import Verbs, procedure
 
+_MEGABYTE = 1_000_000
+_AT_ONCE = 50  # so many incidents are forgotten by one call
+RECENT = timedelta(days=1)
 _NAMED = re.compile(r"\(incident ([0-9a-f]{8})\)$")
 
 
@@ -30,11 +33,6 @@ def named_in(error: str | None) -> str | None:
     """Return the end of the id of the incident that an error names; None where it names none."""
     found = _NAMED.search(error or "")
     return None if found is None else found[1]
-
-
-# How many incidents are kept, for how long, and how much room their folders may take. Pure.
-
-_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +75,6 @@ def outdated(kept: Iterable[Kept], keeping: Retention, now: datetime) -> list[st
         if rank >= keeping.most or too_old or (room < 0 and rank > 0):
             found.append(each.id)
     return found
-
-
-# Incidents in the store: two records each, one of them short, and one with the evidence, read when asked for.
-
-_AT_ONCE = 50  # so many incidents are forgotten by one call
 
 
 def changes_of(incident: Incident, evidence: Evidence | None, seen: int) -> tuple[Change, ...]:
@@ -166,11 +159,6 @@ def _forget(verbs: Store, names: Sequence[str], versions: Mapping[str, int]) -> 
     return [name for name in names if name not in gone]
 
 
-# What the incidents of a store say about its health. Pure.
-
-RECENT = timedelta(days=1)
-
-
 def judge_incidents(census: Census) -> Finding:
     """Return what is to be said about the last day."""
     incidents = [each for each in read_incidents(census.incidents) if each.trouble is not Trouble.SNAPSHOT]
@@ -180,13 +168,10 @@ def judge_incidents(census: Census) -> Finding:
         return Finding.ok("incidents", f"none in the last day{earlier}")
     times = sum(each.count for each in recent)
     often = f", {times:,} times" if times > len(recent) else ""
-    kinds = _counted_kinds(each.trouble for each in recent)
+    troubles = Counter(each.trouble for each in recent).most_common()
+    kinds = ", ".join(f"{number:,} {trouble_words(trouble)}" for trouble, number in troubles)
     says = f"{counted(len(recent), 'incident')} in the last day{often}: {kinds}"
     return Finding.warning("incidents", says, "`standfast incidents list --since 1d` tells of them")
-
-
-def _counted_kinds(troubles: Iterable[Trouble]) -> str:
-    return ", ".join(f"{number:,} {trouble_words(trouble)}" for trouble, number in Counter(troubles).most_common())
 
 
 def trouble_words(trouble: Trouble) -> str:

@@ -1,4 +1,11 @@
-"""When one of a fleet looks for trouble, as its beats tell. It costs an idle fleet little. Pure."""
+"""Why one of a fleet looks for trouble, and when. It costs an idle fleet little. Pure.
+
+its turn: a full round now and then
+somebody's beat, or a child's sign of life, is overdue ─► a beat at once: it still is ─► a look at the workers
+somebody was given up before a rule counted it silent  ─► a look at the workers when that time has come
+a process has crashed, a schedule was missed           ─► a look at that, a little later
+nobody was here for a while, as its own beats tell     ─► a look at what was fired ahead of a time then
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -32,6 +39,14 @@ LATE_BEAT = 1.0
 beating, and maybe others, too."""
 
 CATCHING_UP = 2.0  # seconds besides the time between two beats, after which all who live have beaten again
+FEW = 3  # so many of the fleet, the first ones, look when somebody is silent: two of them may be gone
+STEP = 0.7  # seconds that the second waits longer than the first, and the third than the second
+AFTER = 0.3  # seconds after somebody's silence has become too long, before a look: it may be about to beat
+CAUGHT_UP = 3.0
+"""Seconds between a beat that tells of a schedule which is due for long, and a look: who comes back catches up."""
+
+CONFIRM_EVERY = 5.0  # seconds between two looks because of children of one's own that are silent
+
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -154,23 +169,6 @@ def _of(rules: Iterable[AlertRule], check: Check) -> list[AlertRule]:
     return [rule for rule in rules if rule.check is check and rule.enabled]
 
 
-# Why one of a fleet looks for trouble, and when. Pure.
-#
-# its turn: a full round now and then (pace.py)
-# somebody's beat, or a child's sign of life, is overdue ─► a beat at once: it still is ─► a look at the workers
-# somebody was given up before a rule counted it silent  ─► a look at the workers when that time has come
-# a process has crashed, a schedule was missed           ─► a look at that, a little later
-# nobody was here for a while, as its own beats tell     ─► a look at what was fired ahead of a time then
-
-FEW = 3  # so many of the fleet, the first ones, look when somebody is silent: two of them may be gone
-STEP = 0.7  # seconds that the second waits longer than the first, and the third than the second
-AFTER = 0.3  # seconds after somebody's silence has become too long, before a look: it may be about to beat
-CAUGHT_UP = 3.0
-"""Seconds between a beat that tells of a schedule which is due for long, and a look: who comes back catches up."""
-
-CONFIRM_EVERY = 5.0  # seconds between two looks because of children of one's own that are silent
-
-
 class RoundTriggers:
     """The reasons of one process to look, by its boot clock."""
 
@@ -218,8 +216,7 @@ class RoundTriggers:
         `pulses` are when the children of this process gave their last signs of life.
         """
         asks = boot >= self._ask_at
-        if asks:
-            self._ask_at = math.inf
+        self._ask_at = math.inf if asks else self._ask_at
         return self._must_confirm(boot, pulses) or asks
 
     def _must_confirm(self, boot: float, pulses: Iterable[float]) -> bool:
@@ -232,8 +229,7 @@ class RoundTriggers:
         if boot - oldest <= least:
             self._confirm_at = oldest + least + AFTER
             return False
-        self._confirm_at = boot + CONFIRM_EVERY
-        self._confirming = True
+        self._confirm_at, self._confirming = boot + CONFIRM_EVERY, True
         return True
 
     @property

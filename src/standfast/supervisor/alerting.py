@@ -32,7 +32,7 @@ from standfast.events import (
     WorkerHung,
     WorkerLost,
 )
-from standfast.model.alerts import Alert, Check
+from standfast.model.alerts import Check
 from standfast.model.clock import Clock
 from standfast.model.concurrency import Wakeup
 from standfast.model.configuration import Settings
@@ -237,14 +237,6 @@ class _Trip:
         return WorkerBeat(self.worker, self.call, frozenset(self.held))
 
 
-# Looks for trouble, for the whole fleet, and has people told of it.
-#
-# Whoever has the first turn makes a full round now and then; should it be gone, a beat gives the turn to another.
-# What cannot wait for that is looked at when there is a reason, by whoever hears of it first (alerts/reasons.py); and
-# of its own machine, of which nobody else knows, each sees by itself whether a disk is full.
-#
-# All of them write to one board, by comparison of versions: so whatever two of them see at once is told once.
-
 FORGET_EVERY = 6 * 3600.0  # seconds between two looks for notices to forget, where nothing is told
 WAITS = timedelta(seconds=1)  # how long a delivery may wait for a worker before the supervisor sends it itself
 HEARD: dict[type[Event], tuple[Check, tuple[float, ...]]] = {
@@ -258,7 +250,13 @@ HEARD: dict[type[Event], tuple[Check, tuple[float, ...]]] = {
 
 
 class Alerting:
-    """The alerts, as one supervisor sees to them. `beat_now` lets the store know how its children are."""
+    """Looks for trouble, for the whole fleet, and has people told of it. `beat_now` writes how its children are.
+
+    Whoever has the first turn makes a full round now and then; should it be gone, a beat gives the turn to another.
+    What cannot wait for that is looked at when there is a reason, by whoever hears of it first (`RoundTriggers`); and
+    of its own machine, of which nobody else knows, each sees by itself whether a disk is full. All of them write to
+    one board, by comparison of versions: so whatever two of them see at once is told once.
+    """
 
     def __init__(
         self,
@@ -389,8 +387,6 @@ class Alerting:
             log.debug("what the app has declared of alerts could not be withdrawn, which is tried again: %s", error)
             self._withdraw_at = self._clock.boot() + AFTER_FAILURE
 
-    # -- a round ---------------------------------------------------------------------------------------------
-
     async def _go_round(self) -> None:
         boot = self._clock.boot()
         wanted = self._reasons.take(boot)
@@ -444,10 +440,9 @@ class Alerting:
         self._reasons.went(boot, wanted, made.board, silence, lively=self._keeper.scout.jobs_end)
 
     def _tell(self, made: RoundResult) -> None:
-        for alert in made.fired:
-            self._events.emit(AlertFired(*_words(alert)))
-        for alert in made.resolved:
-            self._events.emit(AlertResolved(*_words(alert)))
+        for kind, alerts in ((AlertFired, made.fired), (AlertResolved, made.resolved)):
+            for alert in alerts:
+                self._events.emit(kind(alert.rule, alert.subject, alert.severity.value, alert.says))
         if made.notices or _deliveries_wait(made):
             task = asyncio.ensure_future(self._courier.deliver_due())
             self._errands.add(task)
@@ -458,7 +453,3 @@ def _deliveries_wait(made: RoundResult) -> bool:
     waiting = () if made.ages is None else made.ages.queues
     mine = (each for each in waiting if each.name == QUEUE and each.paused_at is None)
     return any(made.now - each.oldest_due_at > WAITS for each in mine)
-
-
-def _words(alert: Alert) -> tuple[str, str, str, str]:
-    return alert.rule, alert.subject, alert.severity.value, alert.says

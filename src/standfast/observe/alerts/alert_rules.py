@@ -42,19 +42,10 @@ DEFAULT_RULES: tuple[AlertRule, ...] = (
     AlertRule(name="incident", check=Check.INCIDENT, above=0.0, over=600.0),
     AlertRule(name="store_slow", check=Check.STORE_SLOW, above=1.0, hold=30.0),
     AlertRule(
-        name="keep_alive",
-        check=Check.KEEP_ALIVE,
-        above=0.0,
-        over=600.0,
-        severity=Severity.CRITICAL,
-        cool_down=SOON,
+        name="keep_alive", check=Check.KEEP_ALIVE, above=0.0, over=600.0, severity=Severity.CRITICAL, cool_down=SOON
     ),
     AlertRule(
-        name="not_durable",
-        check=Check.NOT_DURABLE,
-        severity=Severity.CRITICAL,
-        cool_down=SOON,
-        repeat=24 * HOUR,
+        name="not_durable", check=Check.NOT_DURABLE, severity=Severity.CRITICAL, cool_down=SOON, repeat=24 * HOUR
     ),
     AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9, repeat=24 * HOUR),
 )

@@ -211,13 +211,7 @@ def _found(what: str, some: Sequence[Identified], id_end: str) -> Identified:
 
 @procedure
 def add_silence(
-    verbs: Store,
-    rule: str | None,
-    subject: str | None,
-    until: datetime | timedelta,
-    *,
-    why: str = "",
-    by: str = "",
+    verbs: Store, rule: str | None, subject: str | None, until: datetime | timedelta, *, why: str = "", by: str = ""
 ) -> Verbs[Silence]:
     """Let nobody be told of a rule, of a subject, or of a rule's subject, until a time or for a span."""
     if not (rule or subject):

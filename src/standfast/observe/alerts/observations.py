@@ -153,10 +153,7 @@ def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
     rule = breach.rule
     by_queue = rule.task is None and rule.queue is not None and rule.check is not Check.TASK_UNKNOWN
     which = JobFilter(
-        states=_STATES[rule.check],
-        queue=rule.queue,
-        task=None if by_queue else breach.subject,
-        limit=4 * EXAMPLES,
+        states=_STATES[rule.check], queue=rule.queue, task=None if by_queue else breach.subject, limit=4 * EXAMPLES
     )
     page: JobPage = yield verbs.search_jobs(which, SPAN)
     found = [job for job in page.jobs if job.error or job.reason == Reason.NO_WORKER]

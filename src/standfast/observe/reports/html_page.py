@@ -137,16 +137,14 @@ def _bar(left: float) -> str:
     )
 
 
-# A report as the HTML of a mail, without scripts, and with nothing from elsewhere. Pure.
-#
-# Mail programs drop style sheets, or parts of them: so looks are attributes of elements, older than all of them.
-# It is a part of a page: the words around it are of the message.
-
 _SOFT, _GOOD, _BAD, _STRIPE = "#545e6d", "#15753f", "#b8243f", "#f1f3f6"
 
 
 def as_mail(report: Report, zone: tzinfo | None = None, most: int | None = None) -> str:
-    """Return a report as a part of a page, of each table `most` rows if that is said."""
+    """Return a report as the HTML of a mail, a part of a page; of each table `most` rows if that is said.
+
+    Mail programs drop style sheets, or parts of them: so looks are attributes of elements, older than all of them.
+    """
     return "\n".join(_mail_lines(report, zone, most)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A report as plain text: for terminals, and for mails. Pure."""
+"""A report as plain text, for terminals; and as it is sent: short enough to be read, and for services to take."""
 
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
@@ -49,8 +49,6 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool])
     )
     return _GAP.join(told).rstrip()
 
-
-# A report as it is sent: short enough to be read, for services to take, and for a job to carry. Pure.
 
 LONGEST_TEXT = 12_000  # characters: a service that takes little at once gets a dozen messages, not a hundred
 LONGEST_HTML = 29_000  # characters: with the words around it it is one mail, which would be in pieces otherwise

@@ -1,6 +1,6 @@
 """A report as tables, which text, page and workbook show alike. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from enum import Enum
@@ -9,11 +9,14 @@ from msgspec import structs
 
 from standfast.model.display import counted, one_line, short_id, span
 from standfast.observe.alerts.evaluation import NOT_TOLD_YET
-from standfast.observe.burn_rates import Standing, burn, percent, promise
-from standfast.observe.reports.report import Deliveries, Present, QueueLine, Report, TaskLine
+from standfast.observe.burn_rates import burn, percent, promise
+from standfast.observe.reports.report import Deliveries, Present, QueueLine, Report
 
 MOST_SHOWN = 5  # of what is slow and what is late so many are shown
 MOST_WRONG = 50  # so many alerts and so many queues are shown; JSON has them all
+_WIDEST = 60
+_WIDEST_SAYS = 100
+
 Cell = str | int | float | timedelta | datetime | None
 
 
@@ -66,21 +69,9 @@ class Table:
 def tables_of(report: Report, most: int | None = None) -> tuple[Table, ...]:
     """Return the tables of a report, what matters most first; `most` rows of each, if that is said."""
     now = _wrong_now(report.now, MOST_WRONG if most is None else min(most, MOST_WRONG))
-    past = _past_tables(report)
+    makers = (_objectives, _ran, _deaths, _incidents, _missed, _slowest, _latest, _notices)
+    past = [make(report) for make in makers]
     return (now, *(past if most is None else (table.first(most) for table in past)))
-
-
-def _past_tables(report: Report) -> tuple[Table, ...]:
-    return (
-        _objectives(report),
-        _ran(report),
-        _deaths(report),
-        _incidents(report),
-        _missed(report),
-        _slowest(report),
-        _latest(report),
-        _notices(report),
-    )
 
 
 def headline(report: Report) -> str:
@@ -122,13 +113,7 @@ def _past(report: Report) -> str:
 
 
 def _wrong_now(now: Present, most: int) -> Table:
-    columns = (
-        ("what", As.TEXT),
-        ("about", As.TEXT),
-        ("since", As.TIME),
-        ("people", As.TEXT),
-        ("says", As.SAYS),
-    )
+    columns = (("what", As.TEXT), ("about", As.TEXT), ("since", As.TIME), ("people", As.TEXT), ("says", As.SAYS))
     rows: list[Sequence[Cell]] = []
     if not now.workers:
         rows.append(
@@ -156,67 +141,40 @@ def _rest(more: int, what: str, command: str) -> Sequence[Sequence[Cell]]:
 
 def _objectives(report: Report) -> Table:
     columns = (
-        ("objective", As.TEXT),
-        ("promise", As.TEXT),
-        ("good", As.COUNT),
-        ("bad", As.BAD),
-        ("share", As.SHARE),
-        ("budget left", As.BUDGET),
-        ("burn fast", As.BURN),
-        ("burn slow", As.BURN),
+        *(("objective", As.TEXT), ("promise", As.TEXT), ("good", As.COUNT), ("bad", As.BAD), ("share", As.SHARE)),
+        *(("budget left", As.BUDGET), ("burn fast", As.BURN), ("burn slow", As.BURN)),
     )
-    rows = [_standing(each) for each in sorted(report.standings, key=lambda each: each.is_kept)]
+    rows = [
+        (
+            *(each.objective.name, promise(each.objective), each.good, each.bad, each.share),
+            *(each.budget_left, each.fast, each.slow),
+        )
+        for each in sorted(report.standings, key=lambda each: each.is_kept)
+    ]
     return Table("objectives", "Objectives", columns, rows, "None is declared.")
-
-
-def _standing(each: Standing) -> Sequence[Cell]:
-    name, says = each.objective.name, promise(each.objective)
-    return (name, says, each.good, each.bad, each.share, each.budget_left, each.fast, each.slow)
 
 
 def _ran(report: Report) -> Table:
     columns = (
-        ("task", As.TEXT),
-        ("runs", As.COUNT),
-        ("completed", As.COUNT),
-        ("failed", As.BAD),
-        ("dead", As.BAD),
-        ("cancelled", As.COUNT),
-        ("run p50", As.SPAN),
-        ("p95", As.SPAN),
-        ("longest", As.SPAN),
+        *(("task", As.TEXT), ("runs", As.COUNT), ("completed", As.COUNT), ("failed", As.BAD), ("dead", As.BAD)),
+        *(("cancelled", As.COUNT), ("run p50", As.SPAN), ("p95", As.SPAN), ("longest", As.SPAN)),
     )
     has_total = len(report.tasks) > 1
-    lines = [*report.tasks, *([_named(report.total)] if has_total else ())]
+    lines = [*report.tasks, *([structs.replace(report.total, task="all")] if has_total else ())]
     rows = [
         (
-            line.task,
-            line.runs,
-            line.completed,
-            line.failed,
-            line.dead,
-            line.cancelled,
-            line.run_p50,
-            line.run_p95,
-            line.run_longest,
+            *(line.task, line.runs, line.completed, line.failed, line.dead, line.cancelled),
+            *(line.run_p50, line.run_p95, line.run_longest),
         )
         for line in lines
     ]
     return Table("ran", "What ran", columns, rows, "Nothing ran.", has_total=has_total)
 
 
-def _named(total: TaskLine) -> TaskLine:
-    return structs.replace(total, task="all")
-
-
 def _deaths(report: Report) -> Table:
     columns = (
-        ("dead jobs", As.BAD),
-        ("error", As.TEXT),
-        ("tasks", As.TEXT),
-        ("first", As.TIME),
-        ("last", As.TIME),
-        ("one of them", As.ID),
+        *(("dead jobs", As.BAD), ("error", As.TEXT), ("tasks", As.TEXT)),
+        *(("first", As.TIME), ("last", As.TIME), ("one of them", As.ID)),
     )
     rows = [
         (each.count, each.error, ", ".join(each.tasks), each.first_at, each.last_at, each.example)
@@ -227,13 +185,8 @@ def _deaths(report: Report) -> Table:
 
 def _incidents(report: Report) -> Table:
     columns = (
-        ("times", As.BAD),
-        ("trouble", As.TEXT),
-        ("what", As.TEXT),
-        ("host", As.TEXT),
-        ("since", As.TIME),
-        ("last", As.TIME),
-        ("incident", As.ID),
+        *(("times", As.BAD), ("trouble", As.TEXT), ("what", As.TEXT), ("host", As.TEXT)),
+        *(("since", As.TIME), ("last", As.TIME), ("incident", As.ID)),
     )
     rows = [
         (each.count, each.trouble, each.summary, each.host, each.first_at, each.last_at, each.id)
@@ -244,12 +197,8 @@ def _incidents(report: Report) -> Table:
 
 def _missed(report: Report) -> Table:
     columns = (
-        ("schedule", As.TEXT),
-        ("missed", As.BAD),
-        ("made up for", As.COUNT),
-        ("not", As.BAD),
-        ("first", As.TIME),
-        ("last", As.TIME),
+        *(("schedule", As.TEXT), ("missed", As.BAD), ("made up for", As.COUNT), ("not", As.BAD)),
+        *(("first", As.TIME), ("last", As.TIME)),
     )
     rows = [
         (each.schedule, each.count, each.made_up, each.count - each.made_up, each.first_at, each.last_at)
@@ -259,19 +208,22 @@ def _missed(report: Report) -> Table:
 
 
 def _slowest(report: Report) -> Table:
+    rows = _longest((line.run_longest, line.task, line.run_p95, line.run_p50) for line in report.tasks)
     columns = (("task", As.TEXT), ("longest run", As.SPAN), ("p95", As.SPAN), ("p50", As.SPAN))
-    lines = [line for line in report.tasks if line.run_longest is not None]
-    lines.sort(key=lambda line: (line.run_longest or timedelta(), line.task), reverse=True)
-    rows = [(line.task, line.run_longest, line.run_p95, line.run_p50) for line in lines[:MOST_SHOWN]]
     return Table("slowest", "Slowest", columns, rows, "Nothing ran.")
 
 
 def _latest(report: Report) -> Table:
+    rows = _longest((line.lag_longest, line.task, line.lag_p95, line.lag_p50) for line in report.tasks)
     columns = (("task", As.TEXT), ("latest start", As.SPAN), ("p95", As.SPAN), ("p50", As.SPAN))
-    lines = [line for line in report.tasks if line.lag_longest is not None]
-    lines.sort(key=lambda line: (line.lag_longest or timedelta(), line.task), reverse=True)
-    rows = [(line.task, line.lag_longest, line.lag_p95, line.lag_p50) for line in lines[:MOST_SHOWN]]
     return Table("latest", "Latest to start, after their time", columns, rows, "Nothing started late.")
+
+
+def _longest(lines: Iterable[tuple[timedelta | None, str, Cell, Cell]]) -> list[Sequence[Cell]]:
+    """Return the rows of the tasks with the longest spans, of those that have any."""
+    known = [(longest, task, p95, p50) for longest, task, p95, p50 in lines if longest is not None]
+    known.sort(key=lambda each: each[:2], reverse=True)
+    return [(task, longest, p95, p50) for longest, task, p95, p50 in known[:MOST_SHOWN]]
 
 
 def _notices(report: Report) -> Table:
@@ -288,12 +240,6 @@ def _delivered(deliveries: Deliveries) -> str:
     arrived = counted(deliveries.delivered, "delivery", "deliveries")
     told = f"{arrived} arrived, {deliveries.lost:,} did not{through}"
     return f"{told}; {deliveries.waiting:,} on the way." if deliveries.waiting else f"{told}."
-
-
-# Cells of a report in words. Pure.
-
-_WIDEST = 60
-_WIDEST_SAYS = 100
 
 
 def said(cell: Cell, kind: As, zone: tzinfo | None) -> str:
