@@ -49,7 +49,6 @@ from standfast.observe.alerts.alert_rules import (
 from standfast.observe.alerts.board import AMENDED, Board
 from standfast.observe.alerts.board_changes import (
     KEPT,
-    LONGEST_SILENCE,
     acknowledge,
     add_rule,
     add_silence,
@@ -416,15 +415,15 @@ async def silence_alerts(desk: OperationContext, asked: SilenceAsked) -> Silence
         raise WrongRequestError(Phrase("refusal.no_end"))
     if until <= now:
         raise WrongRequestError(Phrase("refusal.past_end"))
-    if until > now + LONGEST_SILENCE:
-        raise WrongRequestError(Phrase("refusal.long_silence", days=LONGEST_SILENCE.days))
-    if not (asked.rule or asked.subject):
-        raise WrongRequestError(Phrase("refusal.nothing_silenced"))
     if asked.rule:
         await _refuse_unknown(desk, asked.rule)
-    silence = await desk.ask(
-        add_silence(desk.verbs, asked.rule or None, asked.subject or None, until, why=asked.why, by=desk.user.name)
+    adding = add_silence(
+        desk.verbs, asked.rule or None, asked.subject or None, until, why=asked.why, by=desk.user.name
     )
+    try:
+        silence = await desk.ask(adding)
+    except ConfigurationError as error:
+        raise WrongRequestError(phrase_in(error)) from None
     desk.note(after=Phrase("noted.silent", until=silence.until.isoformat()))
     return silence_seen(silence)
 

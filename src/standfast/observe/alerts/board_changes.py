@@ -215,17 +215,13 @@ def add_silence(
 ) -> Verbs[Silence]:
     """Let nobody be told of a rule, of a subject, or of a rule's subject, until a time or for a span."""
     if not (rule or subject):
-        raise ConfigurationError(
-            "a silence is about a rule, a subject or both: name one; it never covers everything"
-        )
+        raise ConfigurationError(Phrase("refusal.nothing_silenced"))
     asked = yield ask_time(verbs)
     end = asked.now + until if isinstance(until, timedelta) else until
     if end <= asked.now:
         raise ConfigurationError("a silence ends in the future: give a later end, or a longer span")
     if end > asked.now + LONGEST_SILENCE:
-        raise ConfigurationError(
-            f"a silence lasts {LONGEST_SILENCE.days} days at most: give an earlier end, or switch the rule off"
-        )
+        raise ConfigurationError(Phrase("refusal.long_silence", days=LONGEST_SILENCE.days))
     silence = Silence(
         id=uuid4().hex[:12], until=end, rule=rule, subject=subject, why=why[:WORDS_LIMIT], by=by[:WORDS_LIMIT]
     )
