@@ -52,7 +52,7 @@ from standfast.schedules.operations import Schedules, declare
 from standfast.schedules.rules import AnyRule
 from standfast.schedules.windows import Window
 from standfast.settings import URL_VARIABLE, read_settings
-from standfast.stores.backend import Backend, know_identity
+from standfast.stores.backend import Backend, Observer, know_identity
 from standfast.stores.contract import Store
 from standfast.stores.url import (
     OPEN_LOCK,
@@ -150,7 +150,7 @@ class Standfast:
         self._lifespans: list[Lifespan] = []
         self._of_project = made_by_an_import()
         self._backend: Backend | None = None
-        self._inside: Callable[[Backend], Backend] = lambda backend: backend
+        self._observer: Observer | None = None
         self._waiter: Waiter | None = None
         self._keepers: LockKeepers | None = None
         self.deputy: Deputy | None = None
@@ -199,7 +199,10 @@ class Standfast:
             return backend
         with OPEN_LOCK.lock:
             if self._backend is None:
-                self._backend = self._inside(self._stand_in[0] if self._stand_in else self._open_own())
+                backend = self._stand_in[0] if self._stand_in else self._open_own()
+                if self._observer is not None:
+                    backend.observe(self._observer)
+                self._backend = backend
             return self._backend
 
     def _open_own(self) -> Backend:
@@ -209,12 +212,12 @@ class Standfast:
             refuse_in_test(public_name(url))
         return open_backend(self.settings, self.clock)
 
-    def open_inside(self, around: Callable[[Backend], Backend]) -> None:
-        """Have the store, open or not yet, inside another that does something around its calls."""
+    def observe(self, observer: Observer) -> None:
+        """Call `observer(verb, answer, seconds, error)` after each call of the store, open or not yet."""
         with OPEN_LOCK.lock:
-            self._inside = around
+            self._observer = observer
             if self._backend is not None:
-                self._backend = around(self._backend)
+                self._backend.observe(observer)
 
     @property
     def waiter(self) -> Waiter:

@@ -6,7 +6,6 @@ from contextvars import copy_context
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
-from simulator.bell import WorldBell
 from simulator.handlers import tasks_of
 from simulator.loop import here
 from simulator.process import Process
@@ -15,8 +14,7 @@ from simulator.world import World
 from standfast.events import ClaimLost, Event, Events, WorkerLost
 from standfast.model.crash import is_of_host
 from standfast.settings import Settings
-from standfast.stores.backend import NoTransactions
-from standfast.stores.contract import Store
+from standfast.stores.backend import Backend
 from standfast.stores.values import ClaimAnswer
 from standfast.stores.verb import Verb
 from standfast.supervisor.child import ChildSpec, Exit
@@ -33,22 +31,17 @@ IMPORT_TIME = 0.3
 KILLED = -9
 
 
-class WorldBackend(NoTransactions):
+class WorldBackend(Backend):
     """The store as a process of the world reaches it."""
 
     def __init__(self, world: World, *, of_worker: bool = False) -> None:
+        super().__init__("the world")
         self._world = world
         self._of_worker = of_worker
+        self.verbs, self.bell = world.store, world.bell
 
-    @property
-    def verbs(self) -> Store:
-        """The verbs of the store."""
-        return self._world.store
-
-    @property
-    def bell(self) -> WorldBell:
-        """The bell of the store."""
-        return self._world.bell
+    def _open(self) -> NoReturn:
+        raise TypeError("the world has no engine")
 
     def run(self, verb: Verb[T]) -> T:
         """Nobody in the world blocks."""
@@ -69,8 +62,7 @@ class WorldBackend(NoTransactions):
         """Nobody in the world has a connection of its own."""
         raise TypeError(f"{connection!r} was joined, and the world has no transactions")
 
-    def close(self) -> None:
-        """Let go of nothing."""
+    ajoin = join
 
 
 class SimulatedChild:

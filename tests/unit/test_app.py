@@ -323,8 +323,9 @@ def test_an_error_in_a_later_transaction_tells_what_is_stored(app, monkeypatch, 
         room.pop()
         return run(verb)
 
-    run, room = app.backend.run, [1]
-    monkeypatch.setattr(app.backend, "run", failing)
+    engine = app.backend._engine()
+    run, room = engine.run, [1]
+    monkeypatch.setattr(engine, "run", failing)
     with pytest.raises(StoreFullError) as second:
         enqueue_many()
     assert second.value.__notes__ == ["the first 1000 of these jobs are stored: do not enqueue them again"]

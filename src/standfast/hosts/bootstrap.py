@@ -29,7 +29,7 @@ from standfast.model.policy import Isolation
 from standfast.model.redaction import redact_values
 from standfast.observe.alerts.delivery import refuse_unusable
 from standfast.observe.figures.counts import Named, Tally, named_by
-from standfast.observe.metrics.meter import Meter, MeteredBackend, MeteredTally
+from standfast.observe.metrics.meter import Meter, MeteredTally
 from standfast.observe.metrics.shared import SharedFolder
 from standfast.settings import Loaded
 from standfast.stores.backend import Backend
@@ -57,7 +57,7 @@ def begin_metering(app: Standfast, configure: Configure, *, whole_app: bool) -> 
     if meter is None:
         return None
     if whole_app:
-        app.open_inside(partial(MeteredBackend, meter=meter))
+        app.observe(meter.observe)
         app.events.subscribe(meter.hear, meter.hears)
     meter.know([(task.policy.queue, name) for name, task in app.tasks.items()])
     return meter
@@ -223,7 +223,7 @@ class WorkerRuntime:
         backend = open_backend(loaded.settings)  # not the app's own, which a handler may close
         meter = begin_metering(app, configure, whole_app=not place.stays)
         if meter is not None:
-            backend = MeteredBackend(backend, meter)
+            backend.observe(meter.observe)
         lifespans: list[Entered] = []
         try:
             lifespans = await enter_lifespans(app)

@@ -8,7 +8,6 @@ import logging
 import os
 import weakref
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from standfast.app import Standfast
@@ -16,7 +15,7 @@ from standfast.events import Events
 from standfast.model.clock import Clock
 from standfast.model.configuration import Settings
 from standfast.observe.figures.counts import Tally
-from standfast.observe.metrics.meter import Meter, MeteredBackend, MeteredTally
+from standfast.observe.metrics.meter import Meter, MeteredTally
 from standfast.observe.metrics.shared import SharedFolder
 from standfast.stores.backend import Backend
 from standfast.stores.url import open_backend
@@ -32,7 +31,7 @@ def count_here(app: Standfast, folder: str | None) -> None:
     if folder is None or _COUNTED.get(app) == os.getpid():
         return
     meter = SharedFolder(Path(folder)).required_meter()
-    app.open_inside(partial(MeteredBackend, meter=meter))
+    app.observe(meter.observe)
     app.events.subscribe(meter.hear, meter.hears)
     _COUNTED[app] = os.getpid()
 
@@ -59,7 +58,9 @@ class Metered:
     def open_backend(self, settings: Settings) -> Backend:
         """Open the store."""
         opened = open_backend(settings)
-        return opened if self.meter is None else MeteredBackend(opened, self.meter)
+        if self.meter is not None:
+            opened.observe(self.meter.observe)
+        return opened
 
     def tally(self, clock: Clock) -> Tally:
         """Return what counts how jobs end."""

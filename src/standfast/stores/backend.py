@@ -1,10 +1,11 @@
-"""A store that is open: its verbs, the two drivers that run them, and its bell."""
+"""A store that is open: its verbs, the engine that runs them in each process, and its bell."""
 
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -12,8 +13,6 @@ from standfast.errors import StoreError
 from standfast.model.records import Change, Kind, Record, read_body
 from standfast.stores.contract import Store
 from standfast.stores.verb import (
-    AsyncDriver,
-    SyncDriver,
     Tone,
     Verb,
     Verbs,
@@ -49,8 +48,12 @@ class Bell(Protocol):
         ...
 
 
-class Joined(SyncDriver, Protocol):
+class Joined(Protocol):
     """The transaction on a connection of the caller's own, as a store takes part in it."""
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in that transaction and return its answer."""
+        ...
 
     def begin(self) -> None:
         """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
@@ -85,157 +88,133 @@ class AsyncJoined(Protocol):
         ...
 
 
-class Backend(SyncDriver, AsyncDriver, Protocol):
-    """An open store. Its drivers ring the bell after the commit of a verb that `wakes` or `tells`."""
+class Engine(Protocol):
+    """What one process has open of a store. Making an engine opens nothing; its first use does."""
 
-    @property
-    def verbs(self) -> Store:
-        """The verbs of this store."""
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in one transaction and return its answer."""
         ...
 
-    @property
-    def bell(self) -> Bell:
-        """The bell of this store."""
+    def arun(self, verb: Verb[T]) -> Coroutine[Any, Any, T]:
+        """Do as `run` does, without blocking the event loop."""
         ...
+
+    def close(self) -> None:
+        """Wait for what runs, then let go of connections and threads."""
+        ...
+
+
+Observer = Callable[[Verb[Any], Any, float, BaseException | None], None]
+"""Takes a call that is over: its verb, the answer, how many seconds it took, and the error instead of the answer."""
+
+
+class Backend(ABC):
+    """An open store, with an engine for each process: no connection and no thread is used after a fork.
+
+    The bell rings after the commit of a verb that `wakes` or `tells`.
+    """
+
+    verbs: Store
+    """The verbs of this store."""
+    bell: Bell
+    """The bell of this store."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is what errors call the store."""
+        self._name = name
+        self._engines: dict[int, Any] = {}
+        self._is_closed = False
+        self._observer: Observer | None = None
+
+    @abstractmethod
+    def _open(self) -> Engine:
+        """Make the engine of this process."""
+
+    def _engine(self) -> Any:
+        """Return the engine of this process. Its id also tells of a fork that Python's handlers never saw."""
+        pid = os.getpid()
+        engine = self._engines.get(pid)
+        if engine is None:
+            if self._is_closed:
+                raise StoreError(f"{self._name} was closed: open a new store")
+            # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
+            # engine that loses has opened nothing.
+            engine = self._engines.setdefault(pid, self._open())
+            for inherited in [other for other in self._engines if other != pid]:
+                # A parent's: its threads did not come along, and its connections are of no use here.
+                self._engines.pop(inherited, None)
+        return engine
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in one transaction and return its answer."""
+        if self._observer is None:
+            answer: T = self._engine().run(verb)
+            return answer
+        began = perf_counter()
+        try:
+            answer = self._engine().run(verb)
+        except BaseException as error:
+            self._observer(verb, None, perf_counter() - began, error)
+            raise
+        self._observer(verb, answer, perf_counter() - began, None)
+        return answer
+
+    def arun(self, verb: Verb[T]) -> Coroutine[Any, Any, T]:
+        """Do as `run` does, without blocking the event loop."""
+        if self._observer is None:
+            call: Coroutine[Any, Any, T] = self._engine().arun(verb)
+            return call
+        return self._observed(verb, self._observer)
+
+    async def _observed(self, verb: Verb[T], observe: Observer) -> T:
+        began = perf_counter()
+        try:
+            answer: T = await self._engine().arun(verb)
+        except BaseException as error:
+            observe(verb, None, perf_counter() - began, error)
+            raise
+        observe(verb, answer, perf_counter() - began, None)
+        return answer
+
+    def observe(self, observer: Observer) -> None:
+        """Call `observer` after each verb from now on, in place of an earlier observer.
+
+        Verbs that run in a transaction of the caller's own are not observed.
+        """
+        self._observer = observer
 
     def run_in(self, verb: Verb[T], connection: Any) -> T:
         """Run the verb inside the transaction of a sync connection of the caller's own, who commits it, or not.
 
         Raises ConfigurationError, before anything is written, for a connection that this store cannot use so.
         """
-        ...
+        return self.join(connection).run(verb)
 
     async def arun_in(self, verb: Verb[T], connection: Any) -> T:
         """Do as `run_in` does, for an async connection, and refuse a sync one."""
-        ...
+        return await self.ajoin(connection).run(verb)
 
+    @abstractmethod
     def join(self, connection: Any) -> Joined:
         """Return the transaction on a sync connection of the caller's own, to begin and to end it.
 
         Raises ConfigurationError for a connection that this store cannot use so.
         """
-        ...
-
-    def ajoin(self, connection: Any) -> AsyncJoined:
-        """Do as `join` does, for an async connection, and refuse a sync one."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections and threads."""
-        ...
-
-
-class NoTransactions(ABC):
-    """What stores do that take part in no transaction of the caller's own: `join` says why."""
 
     @abstractmethod
-    def join(self, connection: Any) -> NoReturn:
-        """Refuse, and say what to do instead."""
-
-    def ajoin(self, connection: Any) -> NoReturn:
-        """Refuse as `join` does."""
-        self.join(connection)
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Refuse as `join` does."""
-        verb.steps.close()
-        self.join(connection)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Refuse as `run_in` does."""
-        return self.run_in(verb, connection)
-
-
-class BackendWrapper:
-    """All of another open store but `run` and `arun`, for those who have something to do around these."""
-
-    def __init__(self, inner: Backend) -> None:
-        self._inner = inner
-
-    @property
-    def verbs(self) -> Store:
-        """The verbs of the store."""
-        return self._inner.verbs
-
-    @property
-    def bell(self) -> Bell:
-        """The bell of the store."""
-        return self._inner.bell
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb inside the caller's own transaction, whose end nobody here hears of."""
-        return self._inner.run_in(verb, connection)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Do as `run_in` does, for an async connection."""
-        return await self._inner.arun_in(verb, connection)
-
-    def join(self, connection: Any) -> Joined:
-        """Return the transaction on a sync connection of the caller's own."""
-        return self._inner.join(connection)
-
     def ajoin(self, connection: Any) -> AsyncJoined:
-        """Return the transaction on an async connection of the caller's own."""
-        return self._inner.ajoin(connection)
+        """Do as `join` does, for an async connection, and refuse a sync one."""
 
     def close(self) -> None:
-        """Let go of the store."""
-        self._inner.close()
-
-
-# One of something in each process: nothing that is open is used on the other side of a fork.
-
-
-class Closable(Protocol):
-    """What holds connections and threads. Making one opens nothing; its first use does."""
-
-    def close(self) -> None:
-        """Wait for what runs, then let go of all."""
-        ...
-
-
-E = TypeVar("E", bound=Closable)
-
-
-class PerProcess(Generic[E]):
-    """Makes an engine when a process first needs one. `name` is what to call the store in an error."""
-
-    def __init__(self, make: Callable[[], E], name: str) -> None:
-        self._make = make
-        self._name = name
-        self._engines: dict[int, E] = {}
-        self._closed = False
-
-    def __call__(self) -> E:
-        """Return this process's own."""
-        pid = os.getpid()
-        engine = self._engines.get(pid)
-        return self._new(pid) if engine is None else engine
-
-    def close(self) -> None:
-        """Close this process's own, if there is one, and make no other."""
-        self._closed = True
+        """Let go of connections and threads; running verbs end first."""
+        self._is_closed = True
         engine = self._engines.pop(os.getpid(), None)
         if engine is not None:
             engine.close()
 
-    def _new(self, pid: int) -> E:
-        if self._closed:
-            raise StoreError(f"{self._name} was closed: open a new store")
-        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
-        # engine that loses has opened nothing.
-        engine = self._engines.setdefault(pid, self._make())
-        for inherited in [other for other in self._engines if other != pid]:
-            # A parent's: its threads did not come along, and what it has open is of no use here.
-            self._engines.pop(inherited, None)
-        return engine
-
-
-# Whose store is looked at.
-
 
 class HasStore(Protocol):
-    """Somebody with a store: an app, for one."""
+    """Somebody with a store, which may be opened when it is first used: an app, for one."""
 
     @property
     def verbs(self) -> Store:

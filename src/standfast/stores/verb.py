@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial, wraps
 from inspect import GEN_CREATED, getgeneratorstate
 from operator import attrgetter
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import msgspec
 
@@ -174,22 +174,6 @@ def verb(
         return call
 
     return decorate
-
-
-class SyncDriver(Protocol):
-    """Runs verbs, blocking."""
-
-    def run(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction and return its answer."""
-        ...
-
-
-class AsyncDriver(Protocol):
-    """Runs verbs without blocking the event loop."""
-
-    async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction and return its answer."""
-        ...
 
 
 # An errand: several verbs in a row, where each depends on the answers before it. As free of I/O as they are.

@@ -20,7 +20,7 @@ from standfast.observe.health.access import LOOPBACK, Guard, check_token, read_n
 from standfast.observe.health.endpoints import METRICS, Answer, Answers, Request
 from standfast.observe.health.http_server import HealthServer
 from standfast.observe.health.status import CachedRead
-from standfast.observe.metrics.meter import Meter, MeteredBackend, MeteredTally
+from standfast.observe.metrics.meter import Meter, MeteredTally
 from standfast.observe.metrics.scrape import StoreLook, StoreSamples, page
 from standfast.observe.metrics.totals import Totals, samples_of
 from standfast.stores.backend import Backend
@@ -51,7 +51,9 @@ class Metering:
     def open_backend(self, settings: Settings) -> Backend:
         """Open the store of the supervisor, whose calls are counted."""
         self._store.settings = settings
-        return MeteredBackend(open_backend(settings), self._meter)
+        backend = open_backend(settings)
+        backend.observe(self._meter.observe)
+        return backend
 
     def tally(self, clock: Clock) -> Tally:
         """Return what counts how jobs end, for figures and metrics."""

@@ -2,13 +2,13 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from standfast.durable.runtime import current_attempt
 from standfast.errors import ResultTimeoutError, StandfastError
 from standfast.model.job import Glance
 from standfast.model.states import State
-from standfast.stores.backend import Backend, BackendWrapper
+from standfast.stores.backend import AsyncJoined, Backend, Joined
 from standfast.stores.verb import Verb
 from standfast.stores.waiter import JobWait, WaitCondition, Waiter, job_not_found
 
@@ -27,26 +27,39 @@ class WakeListener(Protocol):
         ...
 
 
-class StandInBackend(BackendWrapper):
+class StandInBackend(Backend):
     """Another store, with someone who heeds whatever wakes workers. To close it closes nothing: the kit does."""
 
     def __init__(self, inner: Backend, heed: WakeListener) -> None:
-        super().__init__(inner)
+        super().__init__("the store of a kit")
+        self._inner = inner
+        self.verbs, self.bell = inner.verbs, inner.bell
         self._heed = heed
+
+    def _open(self) -> Backend:
+        return self._inner
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb, and what is due after it if that is wanted."""
-        answer = self._inner.run(verb)
+        answer = super().run(verb)
         if verb.wakes:
             self._heed.woken()
         return answer
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb, and what is due after it if that is wanted."""
-        answer = await self._inner.arun(verb)
+        answer = await super().arun(verb)
         if verb.wakes:
             await self._heed.awoken()
         return answer
+
+    def join(self, connection: Any) -> Joined:
+        """Return the transaction of the store inside."""
+        return self._inner.join(connection)
+
+    def ajoin(self, connection: Any) -> AsyncJoined:
+        """Return the transaction of the store inside."""
+        return self._inner.ajoin(connection)
 
     def close(self) -> None:
         """Keep the store: what an app closes, it may open again."""

@@ -14,7 +14,7 @@ from standfast.errors import JobNotFoundError
 from standfast.hosts.metrics import count_here
 from standfast.model.job import JobAction
 from standfast.observe.metrics.cells import LOOSE, VERSION, WIDTH
-from standfast.observe.metrics.meter import Meter, MeteredBackend
+from standfast.observe.metrics.meter import Meter
 from standfast.observe.metrics.shared import ENDED, fold, new_name
 from standfast.stores.contract import change_job
 
@@ -159,7 +159,7 @@ class BrokenMeter(Meter):
 async def test_what_fails_in_counting_is_not_the_callers_affair(tmp_path, caplog):
     """The store has answered: the caller hears that, or what the store has raised, and the log has it once."""
     with Standfast(f"sqlite:///{tmp_path}/jobs.db") as app, caplog.at_level(logging.WARNING):
-        app.open_inside(lambda backend: MeteredBackend(backend, BrokenMeter(tmp_path / new_name())))
+        app.observe(BrokenMeter(tmp_path / new_name()).observe)
         task = app.task(send, queue="mail")
         assert task.enqueue("a").status() == "ready"
         assert await (await task.aenqueue("b")).astatus() == "ready"

@@ -9,6 +9,7 @@ from metered import ended, told
 
 from figures_stage import bucket_of as fine_bucket_of
 from standfast import Standfast, events
+from standfast.errors import StoreUnavailableError
 from standfast.model.clock import SystemClock
 from standfast.model.job import Failure, JobAction, Verdict
 from standfast.model.states import Move
@@ -24,7 +25,7 @@ from standfast.observe.metrics.cells import (
     bucket_of,
     read_cells,
 )
-from standfast.observe.metrics.meter import Meter, MeteredBackend, MeteredTally
+from standfast.observe.metrics.meter import Meter, MeteredTally
 from standfast.observe.metrics.totals import Totals
 from standfast.stores.contract import change_job
 from standfast.stores.url import open_backend
@@ -230,7 +231,7 @@ def test_jobs_that_died_with_their_workers_are_counted_among_those_that_ended(me
 @pytest.fixture
 def app(meter, tmp_path):
     with Standfast(f"sqlite:///{tmp_path}/jobs.db") as made:
-        made.open_inside(lambda backend: MeteredBackend(backend, meter))
+        made.observe(meter.observe)
         yield made
 
 
@@ -259,16 +260,17 @@ async def test_a_job_that_is_not_stored_is_not_enqueued(totals, app):
     assert 'standfast_store_call_seconds_count{verb="enqueue"} 2' in told(totals)
 
 
-def test_an_open_store_is_put_inside_too(meter, totals, tmp_path):
+def test_a_store_that_is_open_already_is_observed_too(meter, totals, tmp_path):
     with Standfast(f"sqlite:///{tmp_path}/other.db") as app:
         app.call(app.verbs.count())
-        app.open_inside(lambda backend: MeteredBackend(backend, meter))
+        app.observe(meter.observe)
         app.call(app.verbs.count())
     assert 'standfast_store_call_seconds_count{verb="count"} 1' in told(totals)
 
 
 def test_threads_lose_no_count(meter, totals, app):
-    backend = MeteredBackend(open_backend(app.settings), meter)
+    backend = open_backend(app.settings)
+    backend.observe(meter.observe)
     threads = [
         threading.Thread(target=lambda: [meter.called("beat", 0.001) for _ in range(2_000)]) for _ in range(8)
     ]
@@ -278,3 +280,11 @@ def test_threads_lose_no_count(meter, totals, app):
         thread.join()
     backend.close()
     assert 'standfast_store_call_seconds_count{verb="beat"} 16000' in told(totals)
+
+
+def test_a_store_that_is_observed_still_has_locks_of_its_server(meter):
+    """Counting must not hide what a store can do beside verbs."""
+    app = Standfast("postgresql://nobody@127.0.0.1:1/none")
+    app.observe(meter.observe)
+    with pytest.raises(StoreUnavailableError), app.lock("import", session=True, timeout=0.1):
+        pass

@@ -49,7 +49,7 @@ if child == 0:
     backend.run(backend.verbs.enqueue([NewJob("child", "task", b"")]))
     assert sum(backend.run(backend.verbs.count()).values()) == 2
     assert backend._engine() is not inherited
-    assert list(backend._engine._engines) == [os.getpid()]
+    assert list(backend._engines) == [os.getpid()]
     backend.close()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from pathlib import Path
-from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from standfast import events as event
 from standfast.model.clock import Clock
@@ -52,8 +51,9 @@ from standfast.observe.metrics.cells import (
     Name,
     bucket_of,
 )
-from standfast.stores.backend import Backend, BackendWrapper
 from standfast.stores.verb import Verb
+
+log = logging.getLogger(__name__)
 
 _OF_WORKERS: dict[type[event.Event], str] = {
     event.WorkerReady: "ready",
@@ -78,6 +78,7 @@ class Meter:
         self._other = self._add(places.OTHER_JOBS)
         self._other_verb = self._add((places.CALLS, places.OTHER))
         self._shown: dict[Name, int] = {places.OTHER_JOBS: self._other}
+        self._has_failed = False
         _ALL.add(self)
 
     @property
@@ -108,6 +109,20 @@ class Meter:
                 values[row + FAILED] += 1
             if stale:
                 values[row + STALE] += stale
+
+    def observe(self, verb: Verb[Any], answer: Any, seconds: float, error: BaseException | None) -> None:
+        """Count a call of a store. If that fails the caller still gets the store's answer, and the log says it once."""
+        try:
+            stale = answer.count(_STALE) if error is None and verb.name in FENCED else 0
+            self.called(verb.name, seconds, failed=error is not None, stale=stale)
+            if error is None and verb.brings:
+                self.enqueued(_accepted(verb, answer))
+        except Exception as failure:  # noqa: BLE001 - the caller has to hear what the store said
+            if not self._has_failed:
+                self._has_failed = True
+                log.warning(
+                    "metrics: some calls of the store are not counted: %s: %s", type(failure).__name__, failure
+                )
 
     @property
     def values(self) -> memoryview:
@@ -278,68 +293,6 @@ class MeteredTally(Tally):
             if len(self._pairs) < 2 * PAIRS:  # others are not remembered: there is no end of them
                 self._pairs[pair] = known
         return known
-
-
-# An open store whose calls are counted and timed.
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class MeteredBackend(BackendWrapper):
-    """Another store. What runs in transactions of the caller's own is not seen from here, and not counted.
-
-    Whatever becomes of counting, the caller hears what the store has said, and nothing else.
-    """
-
-    def __init__(self, inner: Backend, meter: Meter) -> None:
-        super().__init__(inner)
-        self._meter = meter
-        self._failed = False
-
-    def run(self, verb: Verb[T]) -> T:
-        """Run the verb and count it."""
-        began = perf_counter()
-        try:
-            answer = self._inner.run(verb)
-        except BaseException:
-            self._refused(verb, perf_counter() - began)
-            raise
-        self._answered(verb, answer, perf_counter() - began)
-        return answer
-
-    async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb and count it."""
-        began = perf_counter()
-        try:
-            answer = await self._inner.arun(verb)
-        except BaseException:
-            self._refused(verb, perf_counter() - began)
-            raise
-        self._answered(verb, answer, perf_counter() - began)
-        return answer
-
-    def _answered(self, verb: Verb[Any], answer: Any, seconds: float) -> None:
-        try:
-            stale = answer.count(_STALE) if verb.name in FENCED else 0
-            self._meter.called(verb.name, seconds, stale=stale)
-            if verb.brings:
-                self._meter.enqueued(_accepted(verb, answer))
-        except Exception as error:  # noqa: BLE001 - the store has answered, and that is what the caller is to know
-            self._uncounted(error)
-
-    def _refused(self, verb: Verb[Any], seconds: float) -> None:
-        try:
-            self._meter.called(verb.name, seconds, failed=True)
-        except Exception as error:  # noqa: BLE001 - what the store has raised is what the caller is to know
-            self._uncounted(error)
-
-    def _uncounted(self, error: Exception) -> None:
-        """Say once that something is not counted."""
-        if not self._failed:
-            self._failed = True
-            log.warning("metrics: some calls of the store are not counted: %s: %s", type(error).__name__, error)
 
 
 def _accepted(verb: Verb[Any], answer: Any) -> Iterator[NewJob]:

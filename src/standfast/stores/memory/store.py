@@ -1,4 +1,4 @@
-"""A bell within one process: rung from any thread, heard in any number of event loops."""
+"""The memory store: its verbs in one class, the open store, and a bell for any thread and event loop."""
 
 import asyncio
 import threading
@@ -8,12 +8,12 @@ from typing import Any, NoReturn, TypeVar
 from standfast.errors import ConfigurationError
 from standfast.model.clock import Clock, SystemClock
 from standfast.model.concurrency import Wakeup
-from standfast.stores.backend import NoTransactions
+from standfast.stores.backend import Backend
 from standfast.stores.memory.claim import ClaimVerbs
 from standfast.stores.memory.records import RecordVerbs
 from standfast.stores.memory.supervise import SupervisionVerbs
 from standfast.stores.values import LeaseClock
-from standfast.stores.verb import Statement, Tone, Verb, follow
+from standfast.stores.verb import Tone, Verb
 
 
 class MemoryListener:
@@ -66,41 +66,54 @@ class MemoryBell:
             self._listeners.discard(listener)
 
 
-# All verbs of the memory store in one object.
-
-
 class MemoryStore(RecordVerbs, ClaimVerbs, SupervisionVerbs):
     """The reference model of `Store`: a verb is one Python step over dicts, and so atomic under one lock."""
 
     lease_clock = LeaseClock.BOOT
 
 
-# An open memory store: one lock makes each verb atomic, whichever thread or event loop runs it.
-
 T = TypeVar("T")
 
 
-class MemoryBackend(NoTransactions):
-    """A store that lives and dies with this process."""
+class MemoryEngine:
+    """One lock makes each verb atomic, whichever thread or event loop runs it."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, bell: MemoryBell) -> None:
         self._lock = threading.Lock()
-        self.verbs = MemoryStore(clock or SystemClock())
-        """The verbs of this store."""
-        self.bell = MemoryBell()
-        """The bell of this store."""
+        self._bell = bell
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in one step and return its answer."""
         with self._lock:
-            answer = follow(verb.steps, _refuse)
+            try:
+                statement = next(verb.steps)
+            except StopIteration as stop:
+                answer: T = stop.value
+            else:
+                verb.steps.close()
+                raise TypeError(f"memory cannot run {statement!r}, of a verb of another store")
         for tone in verb.tones:
-            self.bell.ring(tone)
+            self._bell.ring(tone)
         return answer
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in one step, which takes no time worth leaving the event loop for."""
         return self.run(verb)
+
+    def close(self) -> None:
+        """Do nothing: there are no connections and no threads."""
+
+
+class MemoryBackend(Backend):
+    """A store that lives and dies with this process."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__("memory")
+        self.verbs = MemoryStore(clock or SystemClock())
+        self.bell: MemoryBell = MemoryBell()
+
+    def _open(self) -> MemoryEngine:
+        return MemoryEngine(self.bell)
 
     def join(self, connection: Any) -> NoReturn:
         """Refuse: there are no transactions here."""
@@ -109,9 +122,7 @@ class MemoryBackend(NoTransactions):
             " use a sqlite:/// store on the file of that connection"
         )
 
+    ajoin = join
+
     def close(self) -> None:
-        """Let go of nothing: there are no connections and no threads."""
-
-
-def _refuse(statement: Statement) -> NoReturn:
-    raise TypeError(f"memory cannot run {statement!r}, of a verb of another store")
+        """Keep everything: there are no connections and no threads to let go of."""

@@ -1,6 +1,7 @@
-"""A lock of the server's own, on a connection of its own: the server frees it the moment that connection dies.
+"""The PostgreSQL store: its verbs in one class, the open store, and locks that a connection holds.
 
-Who waits stands in the server's line, a slice of time after the other: a call that takes too long is no call.
+The server frees such a lock the moment that its connection dies. A caller waits for it in the server's own queue, one
+slice of time after the other: a call that takes too long is no call.
 """
 
 import asyncio
@@ -8,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 
 from standfast.errors import ConfigurationError
 from standfast.model.clock import Clock
-from standfast.stores.backend import AsyncJoined, Joined, PerProcess
+from standfast.stores.backend import AsyncJoined, Backend, Joined
 from standfast.stores.postgres.claim import ClaimVerbs
 from standfast.stores.postgres.connect import libpq_parameters
 from standfast.stores.postgres.engine import Engine
@@ -145,9 +146,6 @@ class SessionLine:
         return span, time.monotonic() + span + self._timeout
 
 
-# The verbs of the PostgreSQL store, put together.
-
-
 class PostgresStore(
     RecordVerbs, MemoVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs, ForgettingVerbs
 ):
@@ -159,55 +157,36 @@ class PostgresStore(
         super().__init__(load_statements(schema), clock)
 
 
-# An open PostgreSQL store.
-#
-# Nothing is opened before the first verb, and nothing stays open across a fork: each process has an engine of its
-# own.
-
-T = TypeVar("T")
-
 TIMEOUT = 10.0
 """Seconds after which a call gives up."""
 
 
-class PostgresBackend:
-    """Jobs in a schema of a PostgreSQL database, shared by every process that can reach it."""
+class PostgresBackend(Backend):
+    """Jobs in a schema of a PostgreSQL database, shared by every process that can reach it.
+
+    The first verb connects.
+    """
+
+    _engine: Callable[[], Engine]
 
     def __init__(
         self, url: str, *, clock: Clock | None = None, namespace: str | None = None, timeout: float = TIMEOUT
     ) -> None:
         self._address = parse_address(url, namespace)
+        super().__init__(self._address.name)
         libpq_parameters(self._address)
-        self.verbs = PostgresStore(self._address.schema, clock)
-        """The verbs of this store."""
+        self.verbs: PostgresStore = PostgresStore(self._address.schema, clock)
         self._timeout = timeout
         self._sounds = sounds(self._address.schema)
-        self.bell = PostgresBell(
+        self.bell: PostgresBell = PostgresBell(
             lambda tone: self._engine().ring(tone),
             lambda sound: self._engine().listen(sound),
             self._sounds,
             pooled=self._address.pooled,
         )
-        """The bell of this store."""
-        self._engine = PerProcess(
-            lambda: Engine(self._address, timeout, self._sounds, self.verbs.forget_server), self._address.name
-        )
 
-    def run(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction and return its answer."""
-        return self._engine().run(verb)
-
-    async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction, without blocking the event loop, and return its answer."""
-        return await self._engine().arun(verb)
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb in the transaction of the user's own connection, which nobody but the user commits."""
-        return self.join(connection).run(verb)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Do as `run_in` does, for an async connection."""
-        return await self.ajoin(connection).run(verb)
+    def _open(self) -> Engine:
+        return Engine(self._address, self._timeout, self._sounds, self.verbs.forget_server)
 
     def join(self, connection: Any) -> Joined:
         """Return the transaction on a sync connection of the user's own."""
@@ -228,7 +207,3 @@ class PostgresBackend:
     def session_holders(self, names: Sequence[str]) -> Verb[Mapping[str, str]]:
         """Return which locks are held by a session, by name, and in words who has them."""
         return session_holders(self._address.schema, names)
-
-    def close(self) -> None:
-        """Let go of connections and threads; running verbs end first."""
-        self._engine.close()

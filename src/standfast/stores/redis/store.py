@@ -1,10 +1,11 @@
-"""The verbs of the Redis store, put together."""
+"""The Redis store: its verbs in one class, and the open store."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from standfast.errors import ConfigurationError
 from standfast.model.clock import Clock
-from standfast.stores.backend import NoTransactions, PerProcess
+from standfast.stores.backend import Backend
 from standfast.stores.redis.claim import ClaimVerbs
 from standfast.stores.redis.engine import Engine
 from standfast.stores.redis.enqueue import ClientVerbs, EnqueueVerbs
@@ -28,45 +29,42 @@ class RedisStore(
     lease_clock = LeaseClock.SERVER
 
 
-# An open Redis store.
-#
-# Nothing is opened before the first verb, and nothing is shared across a fork: each process has an engine of its own.
-
 T = TypeVar("T")
 
 
-class RedisBackend(NoTransactions):
-    """Jobs on a Redis server, shared by all who reach it. A clock that is given overrides the server's."""
+class RedisBackend(Backend):
+    """Jobs on a Redis server, shared by all who reach it. A clock that is given overrides the server's.
+
+    The first verb connects.
+    """
+
+    _engine: Callable[[], Engine]
 
     def __init__(
         self, url: str, *, clock: Clock | None = None, namespace: str | None = None, timeout: float = 10.0
     ) -> None:
         self._address = parse_address(url)
+        super().__init__(f"the store on Redis {self._address.name}")
         self._prefix = key_prefix(namespace)
         self._timeout = timeout
-        self._clock = clock
-        self.verbs = RedisStore()
-        """The verbs of this store."""
-        self._engine = PerProcess(self._new_engine, f"the store on Redis {self._address.name}")
+        self._given_now = None if clock is None else lambda: str(to_micros(clock.now()))
+        self.verbs: RedisStore = RedisStore()
         self.bell = RedisBell(self._engine)
-        """The bell of this store."""
 
-    def run(self, verb: Verb[T]) -> T:
-        """Run the verb and return its answer."""
-        return self._engine().run(verb)
+    def _open(self) -> Engine:
+        return Engine(self._address, self._prefix, load_scripts(), self._timeout, self._given_now)
 
-    async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb without blocking the event loop, and return its answer."""
-        return await self._engine().arun(verb)
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
+    def run_in(self, verb: Verb[T], connection: Any) -> T:  # noqa: ARG002 - the shape of every store
         """Refuse: Redis takes part in no transaction of another database."""
-        verb.steps.close()
         raise _no_part(
             connection,
             "whose rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to"
             " enqueue to a table of yours in that transaction, and enqueue from there)",
         )
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse as `run_in` does."""
+        return self.run_in(verb, connection)
 
     def join(self, connection: Any) -> NoReturn:
         """Refuse: Redis takes part in no transaction of another database."""
@@ -77,14 +75,7 @@ class RedisBackend(NoTransactions):
             " the step",
         )
 
-    def close(self) -> None:
-        """Let go of connections and threads; running verbs end first."""
-        self._engine.close()
-
-    def _new_engine(self) -> Engine:
-        clock = self._clock
-        given_now = None if clock is None else lambda: str(to_micros(clock.now()))
-        return Engine(self._address, self._prefix, load_scripts(), self._timeout, given_now)
+    ajoin = join
 
 
 def _no_part(connection: Any, why: str) -> ConfigurationError:

@@ -1,10 +1,11 @@
-"""The verbs of the SQLite store, put together."""
+"""The SQLite store: its verbs in one class, and the open store."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from standfast.model.clock import Clock, SystemClock
-from standfast.stores.backend import PerProcess
+from standfast.stores.backend import Backend
 from standfast.stores.sqlite.claim import ClaimVerbs
 from standfast.stores.sqlite.connect import Files
 from standfast.stores.sqlite.engine import Engine
@@ -16,7 +17,6 @@ from standfast.stores.sqlite.supervise import BurialVerbs, ForgettingVerbs, Supe
 from standfast.stores.sqlite.transactions import AsyncJoined, Home, Joined, ajoin, join
 from standfast.stores.sqlite.views import ViewVerbs
 from standfast.stores.values import LeaseClock
-from standfast.stores.verb import Verb
 
 
 class SqliteStore(
@@ -30,45 +30,24 @@ class SqliteStore(
         super().__init__(load_statements(namespace), clock)
 
 
-# An open SQLite store.
-#
-# Nothing is opened before the first verb, and nothing stays open across a fork: each process has an engine of its
-# own.
+class SqliteBackend(Backend):
+    """Jobs in a file, shared by every process of this machine that opens it. The first verb opens it."""
 
-T = TypeVar("T")
-
-
-class SqliteBackend:
-    """Jobs in a file, shared by every process of this machine that opens it."""
+    _engine: Callable[[], Engine]
 
     def __init__(self, path: str | Path, *, clock: Clock | None = None, namespace: str | None = None) -> None:
         self._files = Files.of(path)
+        super().__init__(str(self._files.jobs))
         self._namespace = namespace
         self.verbs = SqliteStore(clock or SystemClock(), namespace)
-        """The verbs of this store."""
-        self.bell = SqliteBell(
+        self.bell: SqliteBell = SqliteBell(
             self._files.bell,
             lambda previous: self._engine().renew_reader(previous),
             load_statements(namespace)["last_arrival"],
         )
-        """The bell of this store."""
-        self._engine = PerProcess(lambda: Engine(self._files, namespace, self.bell.ring), str(self._files.jobs))
 
-    def run(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction and return its answer."""
-        return self._engine().run(verb)
-
-    async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction, in a thread, and return its answer."""
-        return await self._engine().arun(verb)
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb in the transaction of the user's own connection, which nobody but the user commits."""
-        return self.join(connection).run(verb)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Do as `run_in` does, for an async connection."""
-        return await self.ajoin(connection).run(verb)
+    def _open(self) -> Engine:
+        return Engine(self._files, self._namespace, self.bell.ring)
 
     def join(self, connection: Any) -> Joined:
         """Return the transaction on a sync connection of the user's own."""
@@ -77,10 +56,6 @@ class SqliteBackend:
     def ajoin(self, connection: Any) -> AsyncJoined:
         """Return the transaction on an async connection of the user's own."""
         return ajoin(connection, self._home)
-
-    def close(self) -> None:
-        """Let go of connections and threads; running verbs end first."""
-        self._engine.close()
 
     @property
     def _home(self) -> Home:
