@@ -127,7 +127,7 @@ def _task(app: Standfast, task: Task[..., Any]) -> TaskEntry:
         isolation=policy.isolation.value,
         memory=policy.memory,
         tags=policy.tags,
-        doc=_first_line(task.fn.__doc__),
+        doc=one_line(next(iter(inspect.cleandoc(task.fn.__doc__ or "").splitlines()), ""), LONGEST_DOC),
         parameters=tuple(_parameters(task)),
         schedules=tuple(sorted(each.name for each in app.declarations if each.job.task == task.name)),
         limit=None if limit is None else _bound(limit),
@@ -196,8 +196,3 @@ def _names(types: Iterable[type[BaseException]]) -> tuple[str, ...]:
 
 def _in_seconds(length: timedelta | None) -> float | None:
     return None if length is None else length.total_seconds()
-
-
-def _first_line(doc: str | None) -> str:
-    lines = inspect.cleandoc(doc or "").splitlines()
-    return one_line(lines[0], LONGEST_DOC) if lines else ""

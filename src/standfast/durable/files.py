@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, unquote
@@ -187,7 +186,8 @@ class FileStore:
         _make_folder(target.parent)
         unfinished = target.with_name(f".{target.name[:60]}.part")
         try:
-            with _open_new(unfinished) as file:
+            opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+            with os.fdopen(opened, "wb") as file:
                 size, sha256 = self._copy(name, source, file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -270,10 +270,6 @@ def _chunks(source: Source) -> Iterator[bytes | memoryview]:
             yield view[start : start + _AT_ONCE]
 
 
-def _open_new(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb")
-
-
 def _make_folder(folder: Path) -> None:
     """Make a folder and those above it, for their owner alone, and see to it that they stay."""
     missing = []
@@ -300,7 +296,12 @@ def file_store_of(settings: Settings, identify: Callable[[], str] | None = None)
 
     `identify` tells which store that is, for who saves files.
     """
-    return FileStore(partial(_folder, settings), _part(settings), settings.files_limit, identify)
+
+    def folder() -> Path | None:
+        where, url = settings.files, settings.url
+        return Path(where).absolute() if where else store_kind(url).files_beside(url)
+
+    return FileStore(folder, _part(settings), settings.files_limit, identify)
 
 
 def lasting_file_store_of(settings: Settings) -> FileStore | None:
@@ -315,12 +316,6 @@ def find_files(verbs: Store, shelf: FileStore, job_id: str) -> Verbs[Mapping[str
     if not kept and not (yield verbs.glance((job_id,))):
         raise JobNotFoundError(f"there is no job {job_id!r}, or it is over and forgotten")
     return {name: shelf.find(each) for name, each in kept.items()}
-
-
-def _folder(settings: Settings) -> Path | None:
-    return (
-        Path(settings.files).absolute() if settings.files else store_kind(settings.url).files_beside(settings.url)
-    )
 
 
 def _part(settings: Settings) -> str:

@@ -40,7 +40,9 @@ class MemoCache:
         try:
             memos = await way.answer(reading)
         except Exception:
-            self._forget(reading)
+            with self._lock:
+                if self._reading is reading:
+                    self._reading = None
             raise
         return {**memos, **self._own}
 
@@ -72,11 +74,6 @@ class MemoCache:
     def note(self, *memos: Memo) -> None:
         """Take note of what the store has, or will have."""
         self._own.update((memo.name, memo.body) for memo in memos)
-
-    def _forget(self, reading: "Future[Mapping[str, bytes]]") -> None:
-        with self._lock:
-            if self._reading is reading:
-                self._reading = None
 
 
 def check_room(memos: Mapping[str, bytes], name: str) -> None:

@@ -66,17 +66,20 @@ class Waits:
         self, way: StepRunner, name: str, memo: str, wait: Wait | None, asked: timedelta | None
     ) -> Wait:
         """Return how a wait ended: its signal is there now, or its time is over. Else the attempt ends here."""
-        memos = await self._pages.fresh(way)
-        if (signal := _first_signal(memos, name)) is not None:
-            return await self._end(
-                way, memo, Wait(how=How.SIGNAL, data=msgspec.Raw(memos[signal])), Memo(signal, b"")
-            )
+        memos, prefix = await self._pages.fresh(way), signal_prefix(name)
+        signals = (each for each, body in memos.items() if each.startswith(prefix) and body)
+        if (signal := min(signals, default=None)) is not None:  # the earliest that nobody has taken
+            wait = Wait(how=How.SIGNAL, data=msgspec.Raw(memos[signal]))
+            await self._pages.write(way, Memo(memo, msgspec.json.encode(wait)), Memo(signal, b""))
+            return wait
         if wait is None:
             wait = await self._begun(way, memos, memo, asked)
         left = self._left(wait)
         if left > timedelta():
             raise Suspended(left, signal_reason(name))
-        return await self._end(way, memo, Wait(wait.until, How.TIMEOUT))
+        wait = Wait(wait.until, How.TIMEOUT)
+        await self._pages.write(way, Memo(memo, msgspec.json.encode(wait)))
+        return wait
 
     async def _begun(
         self, way: StepRunner, memos: Mapping[str, bytes], memo: str, asked: datetime | timedelta | None
@@ -89,10 +92,6 @@ class Waits:
         await self._pages.write(way, Memo(memo, msgspec.json.encode(wait)))
         return wait
 
-    async def _end(self, way: StepRunner, memo: str, wait: Wait, *others: Memo) -> Wait:
-        await self._pages.write(way, Memo(memo, msgspec.json.encode(wait)), *others)
-        return wait
-
     def _left(self, wait: Wait) -> timedelta:
         return FOR_EVER if wait.until is None else wait.until - self._port.now()
 
@@ -103,12 +102,6 @@ class Waits:
             place = self._loops.place
             self._counts[name, place] += 1
             yield wait_memo(name, self._counts[name, place], place)
-
-
-def _first_signal(memos: Mapping[str, bytes], name: str) -> str | None:
-    """Return the memo of the earliest signal of a name that nobody has taken."""
-    prefix = signal_prefix(name)
-    return min((each for each, body in memos.items() if each.startswith(prefix) and body), default=None)
 
 
 def _read_time(until: Any, now: datetime) -> datetime | timedelta:

@@ -242,11 +242,8 @@ def _says_the_same(seen: Catalogue | None, catalogue: Catalogue) -> bool:
 
 def _forget_old(verbs: Store, now: datetime) -> Verbs[None]:
     records: tuple[Record, ...] = yield verbs.records(Kind.CATALOGUE)
-    old = [record for record in records if _is_old(read_body(record, Catalogue), now)]
+    # What only a newer release can read is not ours to judge.
+    read = ((record, read_body(record, Catalogue)) for record in records)
+    old = [record for record, seen in read if seen is not None and now - seen.published_at > KEPT_FOR]
     if old:
         yield verbs.change_records([forgetting(record) for record in old])
-
-
-def _is_old(catalogue: Catalogue | None, now: datetime) -> bool:
-    """Tell whether nobody publishes it any more; what only a newer release can read is not ours to judge."""
-    return catalogue is not None and now - catalogue.published_at > KEPT_FOR

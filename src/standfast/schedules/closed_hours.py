@@ -78,25 +78,18 @@ def _checked(what: str, given: Any, example: str) -> tuple[Window, ...]:
 
 def closing_from(windows: Sequence[Window], moment: datetime) -> Closing | None:
     """Return the closing that is on at a moment, else the next one. Windows that touch or overlap close as one."""
-    found = [(span, window) for window in windows if (span := _span_from(window, moment)) is not None]
+    found = [(span, window) for window in windows if (span := window.span_at(moment) or window.next_span(moment))]
     if not found:
         return None
     first, window = min(found, key=lambda each: each[0])
     closing = Closing(*first, _ask_at(first, window), window)
     while closing.end - closing.begin <= TOO_LONG:
-        longer = [_extended(closing, span, each) for each in windows if (span := each.span_at(closing.end))]
-        if not longer:
+        touching = [(span, each) for each in windows if (span := each.span_at(closing.end))]
+        if not touching:
             break
-        closing = max(longer, key=lambda each: each.end)
+        span, window = max(touching, key=lambda each: each[0][1])
+        closing = Closing(closing.begin, span[1], min(closing.ask_at, _ask_at(span, window)), window)
     return closing
-
-
-def _span_from(window: Window, moment: datetime) -> Span | None:
-    return window.span_at(moment) or window.next_span(moment)
-
-
-def _extended(closing: Closing, span: Span, window: Window) -> Closing:
-    return Closing(closing.begin, span[1], min(closing.ask_at, _ask_at(span, window)), window)
 
 
 def _ask_at(span: Span, window: Window) -> datetime:

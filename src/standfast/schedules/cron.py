@@ -273,20 +273,14 @@ def _times(fields: list[str]) -> tuple[Phrase, bool]:
         return Phrase("cron.at", times=listed(_clock(*time) for time in product(hours, minutes, seconds))), True
     whole_hours = len(hours) == len(RANGES[HOUR])
     if seconds == [0]:
-        return (_each_hour(minutes), False) if whole_hours else (_some_hours(minutes, hours), True)
+        if not whole_hours:
+            return _some_hours(minutes, hours), True
+        if minutes == [0]:
+            return each(1, "hour"), False
+        return _spread(MINUTE, minutes) or Phrase("cron.each_hour_at", minutes=_named(MINUTE, minutes)), False
     if whole_hours and len(minutes) == len(RANGES[MINUTE]):
-        return _each_minute(seconds), False
+        return _spread(SECOND, seconds) or Phrase("cron.each_minute_at", seconds=_named(SECOND, seconds)), False
     return _second_of(_named(SECOND, seconds), _named(MINUTE, minutes), _named(HOUR, hours)), not whole_hours
-
-
-def _each_minute(seconds: list[int]) -> Phrase:
-    return _spread(SECOND, seconds) or Phrase("cron.each_minute_at", seconds=_named(SECOND, seconds))
-
-
-def _each_hour(minutes: list[int]) -> Phrase:
-    if minutes == [0]:
-        return each(1, "hour")
-    return _spread(MINUTE, minutes) or Phrase("cron.each_hour_at", minutes=_named(MINUTE, minutes))
 
 
 def _some_hours(minutes: list[int], hours: list[int]) -> Phrase:

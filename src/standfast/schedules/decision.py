@@ -10,7 +10,7 @@ a run before it may still be in its way at that time the decision waits for the 
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -195,24 +195,23 @@ class _Judgement:
         """Decide time after time; return the next one that is not decided yet, if any."""
         tolerated = timedelta(seconds=self.plan.rule.misfire_after)
         self.go_through_missed(self.now - tolerated - timedelta.resolution)
-        times = self.times()
+        times = self.plan.rule.times_after(self.cursor, self.schedule.ground)
+        overlaps = self.plan.rule.overlap is not Overlap.ALLOW
         upcoming = next(times, None)
         while upcoming is not None:
-            if upcoming > self.now + self.ahead + self.lead or self.must_wait_for(upcoming):
+            # A run may still be in its way: then it is decided only when it comes.
+            waits = overlaps and (self.runs or self.waiting) and upcoming > self.now
+            if waits or upcoming > self.now + self.ahead + self.lead:
                 return upcoming
             self.cursor = upcoming
             if upcoming not in self.taken:
-                self.decide_about(upcoming)
+                reason = self.plan.rule.excluded(upcoming)
+                if reason is None:
+                    self.come_to(upcoming, Decision.FIRED)
+                else:
+                    self.note_unfired(upcoming, Decision.EXCLUDED, reason)
             upcoming = next(times, None)
         return None
-
-    def decide_about(self, planned: datetime) -> None:
-        """Decide about a time that has come, or is decided ahead."""
-        reason = self.plan.rule.excluded(planned)
-        if reason is None:
-            self.come_to(planned, Decision.FIRED)
-        else:
-            self.note_unfired(planned, Decision.EXCLUDED, reason)
 
     def go_through_missed(self, until: datetime) -> None:
         """Decide about the times up to this one, for which nobody was there."""
@@ -243,10 +242,6 @@ class _Judgement:
         self.note_unfired(first, Decision.MISSED, Phrase("fired.too_many"))
         return latest
 
-    def times(self) -> Iterator[datetime]:
-        """Return the planned times that are not decided yet."""
-        return self.plan.rule.times_after(self.cursor, self.schedule.ground)
-
     def catch_up(self, missed: list[datetime]) -> None:
         """Fire none, the last, or all of the missed times, as the rule says: one after the other, or at once."""
         if not missed:
@@ -274,12 +269,6 @@ class _Judgement:
         for time in chosen:
             self.come_to(time, Decision.CAUGHT_UP)
 
-    def must_wait_for(self, planned: datetime) -> bool:
-        """Tell whether a run may still be in the way of a time to come, so that it is decided only then."""
-        return (
-            self.plan.rule.overlap is not Overlap.ALLOW and bool(self.runs or self.waiting) and planned > self.now
-        )
-
     def come_to(self, planned: datetime, decision: Decision) -> None:
         """Fire, or do what is to be done where a run before is not over."""
         overlap, late = self.plan.rule.overlap, decision is Decision.CAUGHT_UP
@@ -291,8 +280,10 @@ class _Judgement:
         if overlap is Overlap.SKIP and not late:
             self.note_unfired(planned, Decision.OVERLAPPED, self.in_the_way("fired.was_not_over"))
             return
-        if overlap is Overlap.CANCEL_RUNNING:
-            self.give_up_waiting()
+        if overlap is Overlap.CANCEL_RUNNING:  # a newer one takes the place of those that wait
+            for earlier in self.waiting:
+                self.note_unfired(earlier, Decision.OVERLAPPED, Phrase("fired.replaced"))
+            self.waiting.clear()
         queues_all = overlap is Overlap.QUEUE_ALL or (late and overlap is not Overlap.CANCEL_RUNNING)
         most = MOST_WAITING if queues_all else 1
         if len(self.waiting) >= most:
@@ -319,12 +310,6 @@ class _Judgement:
         if others:
             return Phrase("fired.in_the_way_more", says=says, more=len(others), **how)
         return Phrase("fired.in_the_way", says=says, **how)
-
-    def give_up_waiting(self) -> None:
-        """Let none wait: a newer one takes their place."""
-        for planned in self.waiting:
-            self.note_unfired(planned, Decision.OVERLAPPED, Phrase("fired.replaced"))
-        self.waiting.clear()
 
     def fire(self, planned: datetime, decision: Decision, run_at: datetime, why: Phrase | None) -> None:
         """Enqueue the job of a planned time."""

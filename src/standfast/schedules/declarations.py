@@ -127,10 +127,6 @@ class Releases(msgspec.Struct, frozen=True):
             for schedule in each.schedules
         }
 
-    def is_older(self, name: str) -> bool:
-        """Tell whether this one was seen before the last."""
-        return name in self.names[:-1]
-
 
 def read_releases(records: Sequence[Record]) -> Releases:
     """Return what a store has of the releases of an app: one record, or none."""
@@ -203,7 +199,7 @@ def _synchronise_once(
     if not releases.knows(who) or (who.shares_its_name and releases.standing):
         living = _living((yield verbs.workers()), who.worker)
         newest = living.intersection(releases.workers)
-        is_older = releases.is_older(who.release) and not who.insists and bool(newest)
+        is_older = who.release in releases.names[:-1] and not who.insists and bool(newest)
         if is_older and not who.shares_its_name:
             return _Try(Synchronised(newer=releases.names[-1]))
         if newest and releases.names[-1] != who.release and not (who.insists or who.shares_its_name):
@@ -212,9 +208,9 @@ def _synchronise_once(
     draft = yield from _compared(verbs, who, declarations, kept, is_older=is_older)
     draft.done.outlived = outlived
     published = yield verbs.records(Kind.WINDOW)
-    draft.publish(
-        [each for each in window_changes(who.app, windows, published) if not kept or each.what == "added"]
-    )
+    told = [each for each in window_changes(who.app, windows, published) if not kept or each.what == "added"]
+    draft.changes += [each.change for each in told]
+    draft.done.windows += told
     if not releases.knows(who):
         known = releases if is_older else releases.with_last(who, living)
         if who.shares_its_name:
@@ -304,11 +300,6 @@ class _Draft:
         decided = replan(known, plan, self.now, self.who.ahead, self.states)
         self.changes.append(change_of(known, decided))
         self.done.changed.append(replace(known, plan=decided.plan))
-
-    def publish(self, windows: Sequence[WindowChange]) -> None:
-        """Tell of windows, and no more of those that are not declared any more."""
-        self.changes += [each.change for each in windows]
-        self.done.windows += windows
 
     def leave_out(self, known: Schedule) -> None:
         """Retire a schedule of this app that is declared no more."""

@@ -150,16 +150,17 @@ def cut(counts: Mapping[Pair, Count], named: Named, kept: int) -> Counts:
     Those that died come before those that failed, and these before those that only worked: no limit hides trouble.
     """
     rests = {pair: named.rest_of(pair) for pair in counts}
-    ranked = sorted((pair for pair in counts if rests[pair] != pair), key=lambda pair: _rank(pair, counts[pair]))
+
+    def rank(pair: Pair) -> tuple[int, int, int, Pair]:
+        count = counts[pair]
+        return -count[DEAD], -count[FAILED], -sum(count[:MICROS]), pair
+
+    ranked = sorted((pair for pair in counts if rests[pair] != pair), key=rank)
     of_rests: dict[Pair, list[Count]] = {rest: [counts[rest]] for rest in counts if rests[rest] == rest}
     for pair in ranked[kept:]:
         of_rests.setdefault(rests[pair], []).append(counts[pair])
     own = {pair: counts[pair] for pair in ranked[:kept]}
     return own | {rest: _sum(of_rests[rest]) for rest in sorted(of_rests, reverse=True)}
-
-
-def _rank(pair: Pair, count: Count) -> tuple[int, int, int, Pair]:
-    return -count[DEAD], -count[FAILED], -sum(count[:MICROS]), pair
 
 
 def _sum(counts: list[Count]) -> Count:

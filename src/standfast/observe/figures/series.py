@@ -7,7 +7,17 @@ from datetime import datetime, timedelta
 import msgspec
 
 from standfast.model.records import Kind, Record
-from standfast.observe.figures.counts import LAG, LONGEST_RUN, OTHER, RUN, Count, Counts, Pair, Row, add_rows
+from standfast.observe.figures.counts import (
+    LAG,
+    LONGEST_RUN,
+    OTHER,
+    RUN,
+    Count,
+    Counts,
+    Pair,
+    Row,
+    add_rows,
+)
 from standfast.observe.figures.histogram import BUCKETS, percentile
 from standfast.observe.figures.rollup import (
     EMPTY,
@@ -248,8 +258,13 @@ class _Plan:
             window = window_of(record.name)
             if window is not None and not is_taken_in(record, window):
                 loose.append(window)
-        unfinished = frozenset(above for window in loose for above in _all_above(window))
-        return cls([Window(level, start) for start in starts], parts.now, unfinished, by_minute)
+        unfinished = set[Window]()
+        for window in loose:
+            above = window.above
+            while above is not None:
+                unfinished.add(above)
+                above = above.above
+        return cls([Window(level, start) for start in starts], parts.now, frozenset(unfinished), by_minute)
 
     def names(self) -> Sequence[str]:
         """Return the names of all pages that are to be read."""
@@ -306,10 +321,3 @@ class _Plan:
         taken = {} if page is None else page.parts
         fresh = [said for part, said in self.parts.get(minute, ()) if part.number not in taken.get(part.source, ())]
         return added(page or EMPTY, fresh) if fresh else page
-
-
-def _all_above(window: Window) -> Iterator[Window]:
-    above = window.above
-    while above is not None:
-        yield above
-        above = above.above

@@ -25,7 +25,7 @@ from standfast.observe.metrics import families as family
 from standfast.observe.metrics.cells import LONGEST, OTHER
 from standfast.observe.metrics.families import Sample, written
 from standfast.stores.backend import HasStore
-from standfast.stores.values import DueRecords, Queue, QueueAges, Worker
+from standfast.stores.values import Queue, QueueAges, Worker
 from standfast.stores.verb import run_procedure
 
 log = logging.getLogger(__name__)
@@ -147,10 +147,6 @@ SCHEDULES = 100
 OVERDUE = timedelta(seconds=10)
 
 
-def _by_size(queue: Queue) -> tuple[int, str]:
-    return -sum(queue.states.values()), queue.name
-
-
 def _first(queues: Iterable[str]) -> frozenset[str]:
     """Return the queues that are told by name."""
     return frozenset(islice(queues, QUEUES))
@@ -199,11 +195,6 @@ def _workers(rows: tuple[Worker, ...]) -> Iterator[Sample]:
             yield Sample(family.WORKER_MEMORY.name, label, vitals.memory)
 
 
-def _overdue(due: DueRecords) -> Iterator[Sample]:
-    late = sum(record.due_at is not None and record.due_at < due.now - OVERDUE for record in due.records)
-    yield Sample(family.SCHEDULES_OVERDUE.name, (), late)
-
-
 class StoreSamples(msgspec.Struct, frozen=True):
     """What a look at the store brought; `problem` if it did not answer."""
 
@@ -235,11 +226,15 @@ class StoreLook:
                 dict.fromkeys([*(each.name for each in ages.queues), *(each.queue for each in ages.unknown)])
             )
         else:
-            told = _first(each.name for each in sorted(queues, key=_by_size))
+            told = _first(
+                each.name for each in sorted(queues, key=lambda queue: (-sum(queue.states.values()), queue.name))
+            )
             yield from _jobs(queues, told)
         yield from _ages(ages, told)
         yield from _workers(asked.call(asked.verbs.workers()))
-        yield from _overdue(asked.call(asked.verbs.due_records(Kind.SCHEDULE, timedelta(), SCHEDULES)))
+        due = asked.call(asked.verbs.due_records(Kind.SCHEDULE, timedelta(), SCHEDULES))
+        late = sum(record.due_at is not None and record.due_at < due.now - OVERDUE for record in due.records)
+        yield Sample(family.SCHEDULES_OVERDUE.name, (), late)
 
 
 def page(seen: StoreSamples, counted: Iterable[Sample] = ()) -> str:
