@@ -50,10 +50,10 @@ StandfastError
 
 ↻: the same call may succeed later. A message names what is wrong and what to do about it.
 
-Four exceptions are outside the tree, as they tell of no error:
-- `Outcome` (core/outcome.py): a handler raises it to say how its attempt ends; no `except Exception` may catch it;
-- `Interrupted` (core/interruption.py): it ends an attempt that is to stop, likewise;
-- `Suspended` (core/interruption.py): it ends an attempt whose job waits for a time or a signal, likewise;
+Four exceptions are outside the tree (all but the last are in model/outcomes.py):
+- `Outcome`: a handler raises it to say how its attempt ends; no `except Exception` may catch it;
+- `Interrupted`: it ends an attempt that is to stop, likewise;
+- `Suspended`: it ends an attempt whose job waits for a time or a signal, likewise;
 - `RemoteTraceback`: never raised; as the cause of a JobDeadError it shows what was raised in a worker.
 """
 

@@ -134,7 +134,7 @@ def test_who_leaves_the_host_watches_no_more(stage):
     """The host is asked again while somebody watches, if not at every look."""
     known = [User("ada")]
     dashboard = Dashboard(stage, auth=lambda _request: known[0])
-    entrance = dashboard._entrance
+    entrance = dashboard._authenticator
     ticks = [0.0]
     entrance._ticks = lambda: ticks[0]
     seen = []

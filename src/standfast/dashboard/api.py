@@ -1,4 +1,4 @@
-"""The JSON API, made from the operations, and the document that describes it."""
+"""The JSON API, made from the operations, and the OpenAPI document that describes it."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -39,11 +39,11 @@ class Problem(msgspec.Struct, frozen=True):
     error: ErrorSeen
 
 
-async def answer(operation: AnyOperation, desk: OperationContext, request: Request) -> Response:
+async def answer(operation: AnyOperation, context: OperationContext, request: Request) -> Response:
     """Do what a request asks for, and return the answer."""
     try:
         asked = await _asked(operation, request)
-        told = await (desk.act if operation.changes else desk.read)(operation, asked)
+        told = await (context.act if operation.changes else context.read)(operation, asked)
     except RefusedError as error:
         status = error.refusal.status
         return refusal(status, status.name.lower(), error.refusal.says)
@@ -234,13 +234,13 @@ def _without_asked(schemas: dict[str, Schema], operations: Sequence[AnyOperation
 
 PREFIX = "/api/v1"
 
-DeskOf = Callable[[Request], OperationContext]
-"""Tells whose desk a request comes to; the entrance before it knows who that is."""
+ContextOf = Callable[[Request], OperationContext]
+"""Returns the context in which a request is answered: the middleware has found out who sends it."""
 
 
-def routes(desk_of: DeskOf, operations: Sequence[AnyOperation] = OPERATIONS) -> list[Route]:
+def routes(context_of: ContextOf, operations: Sequence[AnyOperation] = OPERATIONS) -> list[Route]:
     """Return the routes of the API."""
-    made = [_route(operation, desk_of) for operation in operations]
+    made = [_route(operation, context_of) for operation in operations]
     made.append(Route(f"{PREFIX}/openapi.json", _describing(operations), methods=["GET"], name="api.openapi"))
     return [*made, Route(f"{PREFIX}/{{rest:path}}", _elsewhere(made), name="api.elsewhere", methods=_ALL)]
 
@@ -248,9 +248,9 @@ def routes(desk_of: DeskOf, operations: Sequence[AnyOperation] = OPERATIONS) -> 
 _ALL = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "CONNECT"]
 
 
-def _route(operation: AnyOperation, desk_of: DeskOf) -> Route:
+def _route(operation: AnyOperation, context_of: ContextOf) -> Route:
     async def endpoint(request: Request) -> Response:
-        return await answer(operation, desk_of(request), request)
+        return await answer(operation, context_of(request), request)
 
     method = "POST" if operation.changes else "GET"
     slashes = operation.path.startswith(

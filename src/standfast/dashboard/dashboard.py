@@ -1,4 +1,4 @@
-"""The face of it: an ASGI app and a WSGI app with the dashboard, to be mounted in an app of yours."""
+"""`Dashboard`: an ASGI app and a WSGI app to mount in your own."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -64,7 +64,7 @@ class Dashboard:
                 "Dashboard needs to know who may come in: give auth=…, users=… or token=…"
                 " (`openssl rand -hex 32` makes one); nobody comes in unknown"
             )
-        self._entrance = Authenticator(
+        self._authenticator = Authenticator(
             token=token,
             tokens=tokens,
             users=None if users is None else Path(users),
@@ -77,43 +77,45 @@ class Dashboard:
             secure=secure,
             prefix=prefix,
         )
-        self._office = Admin(app, read_only=read_only)
+        self._admin = Admin(app, read_only=read_only)
         site = Site(
             BY_NAME,
-            self._desk_for("page"),
+            self._context_for("page"),
             csrf_of=lambda request: _admitted(request).csrf,
             still_in=self._still_in,
             may_sign_out=lambda request: _admitted(request).how not in {How.HOST, How.BEARER},
         )
         inside = Starlette(
-            routes=[*api_routes(self._desk_for("api")), *page_routes(site)],
+            routes=[*api_routes(self._context_for("api")), *page_routes(site)],
             exception_handlers={HTTPStatus.NOT_FOUND: _nowhere(site)},
         )
         inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
         print_link = None if links is None else lambda after: links(self.new_link(after))
-        self._doorway = AccessMiddleware(inside, self._entrance, SignInAudit(self._office.write_down), print_link)
-        self._bridge = WsgiBridge(self._doorway, (USER,))
+        self._middleware = AccessMiddleware(
+            inside, self._authenticator, SignInAudit(self._admin.write_down), print_link
+        )
+        self._bridge = WsgiBridge(self._middleware, (USER,))
 
     def new_link(self, after: str = "") -> str:
         """Return the path of a link by which one person comes in, once, within ten minutes."""
         wanted = f"&{urlencode({'next': after})}" if after else ""
-        return f"/sign-in?once={self._entrance.new_link()}{wanted}"
+        return f"/sign-in?once={self._authenticator.new_link()}{wanted}"
 
     @property
     def asgi(self) -> AccessMiddleware:
         """The dashboard as an ASGI app."""
-        return self._doorway
+        return self._middleware
 
     @property
     def wsgi(self) -> WsgiBridge:
         """The dashboard as a WSGI app. Pages refresh themselves there, as WSGI knows no answers that go on."""
         return self._bridge
 
-    def _desk_for(self, by: str) -> Callable[[Request], OperationContext]:
-        return lambda request: self._office.desk(_admitted(request).user, by, fresh=has_changed(request))
+    def _context_for(self, by: str) -> Callable[[Request], OperationContext]:
+        return lambda request: self._admin.desk(_admitted(request).user, by, fresh=has_changed(request))
 
     async def _still_in(self, request: Request) -> bool:
-        return await self._entrance.still(_admitted(request), request)
+        return await self._authenticator.still(_admitted(request), request)
 
 
 def _nowhere(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:

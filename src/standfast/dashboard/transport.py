@@ -1,4 +1,4 @@
-"""What a field may be, in words, for whoever has written something else into it. Pure."""
+"""From the fields of a URL or a form, or from JSON, to the arguments of an operation; and files as answers."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a web app is bound to: an app with options, or a host that was made before; and what cannot be bound."""
+"""Bind a worker to a web app: it starts where, and as soon as, this process serves requests."""
 
 import inspect
 import logging

@@ -1,7 +1,7 @@
 """The arguments of a task: bound, checked and encoded at the enqueue, decoded where the job runs.
 
 A payload is the envelope `{"v": <payload version of the task>, "args": {name: value}}`, and beside `args` an object
-`secret` for the arguments that nobody is to see; what a traced job carries besides is in carried.py. Only what the
+`secret` for the arguments that nobody is to see; what a traced job carries besides is in codec.py. Only what the
 caller gave is stored; defaults are the handler's own, applied when it runs. What is accepted is what the handler
 will receive: a payload is read back before it is written, unless its values are so plain that nothing can happen to
 them, and what would arrive changed is refused.

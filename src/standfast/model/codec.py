@@ -1,4 +1,4 @@
-"""What JSON carries of Python's types: msgspec's own, and pydantic's, which models.py sees to."""
+"""Values as JSON, through msgspec and pydantic: what can be carried, results, and the trace of a job."""
 
 import marshal
 import math

@@ -1,8 +1,4 @@
-"""A flag that is set once, and that threads and coroutines wait for.
-
-It is a `threading.Event` that coroutines can await, too. A signal handler that raises in a waiting thread can leave
-the lock of Python's events and futures taken for ever. Here it leaves none: `set` never hangs.
-"""
+"""A latch, a wake-up, a thread on demand, and coroutines without a loop."""
 
 import asyncio
 import math
@@ -16,7 +12,11 @@ from typing import Any, TypeVar
 
 
 class Latch:
-    """A flag that is set once."""
+    """A flag that is set once: a `threading.Event` that coroutines can await, too.
+
+    A signal handler that raises in a waiting thread can leave the lock of Python's events taken for ever. Here it
+    leaves none: `set` never hangs.
+    """
 
     def __init__(self) -> None:
         self.is_set = False
@@ -66,7 +66,7 @@ def _wake(waiting: "asyncio.Future[None]") -> None:
 
 
 class Wakeup:
-    """Ends the rest of a loop. One that is called while it is busy does not rest the next time: no call is lost."""
+    """Ends the sleep of a loop; a call while the loop is busy makes it skip the next sleep."""
 
     def __init__(self) -> None:
         self._called = asyncio.Event()

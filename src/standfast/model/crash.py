@@ -1,4 +1,4 @@
-"""Who pays for the death of a worker. Pure.
+"""Decide which jobs are charged for the death of a worker. Pure.
 
 A crash touches only what had started. One job alone in the dead process is charged. Of several, each becomes a
 suspect: it runs again at once, in a group of at most half of them, in a child of that group's own. A group that

@@ -74,7 +74,7 @@ class Interrupted(BaseException):
 class Suspended(BaseException):
     """The attempt ends here and gives its slot back, nothing charged: its job waits, and then runs from its top.
 
-    `ctx.sleep_until` and `ctx.wait_for` raise it. A handler that catches it gets no further: see durable.gate.
+    `ctx.sleep_until` and `ctx.wait_for` raise it. A handler that catches it gets no further.
     """
 
     def __init__(self, delay: timedelta, reason: str) -> None:

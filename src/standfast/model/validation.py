@@ -1,4 +1,4 @@
-"""What is wrong with a policy or an option, in words that name the field and what it must be. Pure."""
+"""Check and convert what users declare: options, names, spans, URLs. Errors name the field and what it must be."""
 
 import math
 import re

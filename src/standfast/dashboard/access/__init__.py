@@ -1,1 +1,1 @@
-"""Who may come in, as whom, and what they may do."""
+"""Authentication and authorization: who sends a request, and whether it is let in."""

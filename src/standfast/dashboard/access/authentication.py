@@ -1,4 +1,4 @@
-"""The host's own sign-in, where the dashboard lives in an app that knows its people already."""
+"""Authenticate requests: by session, by token, or by the sign-in of the app around the dashboard."""
 
 import inspect
 import logging
@@ -106,14 +106,14 @@ class Authenticator:
             raise ConfigurationError("users or auth: people are known by our user file, or by the host")
         self._auth = auth
         self._has_tokens = bool(given)
-        self._approach = RequestPolicy(
+        self._policy = RequestPolicy(
             networks=networks, hosts=hosts, trusted_proxies=trusted_proxies, secure=secure, prefix=prefix
         )
         file = None if users is None else UserFile(users)
         self._register = IdentityRegister(signer, Tokens(given), file, LINK_USER if one_time else None)
         self._sessions = Sessions(signer, clock)
         self._signing_in = SigningIn(
-            self._approach, self._register, self._sessions, KnownBrowsers(signer, clock), ticks
+            self._policy, self._register, self._sessions, KnownBrowsers(signer, clock), ticks
         )
         self._insiders = RateLimiter(RATE, BURST, ticks)
         self._strangers = RateLimiter(STRANGERS_RATE, STRANGERS_BURST, ticks)
@@ -133,16 +133,16 @@ class Authenticator:
     @property
     def prefix(self) -> str:
         """The path below which requests come, after those of hosts and proxies; "" at the top."""
-        return self._approach.prefix
+        return self._policy.prefix
 
     def base(self, caller: Caller) -> str:
         """Return the path under which their browser finds us, "" at the top."""
-        return self._approach.base(caller)
+        return self._policy.base(caller)
 
     def look_at(self, request: Request) -> Caller | Refusal:
         """Return where a request comes from, or why it is not answered at all."""
         try:
-            return self._approach.look_at(request)
+            return self._policy.look_at(request)
         except RefusedError as refused:
             return refused.refusal
 
@@ -160,7 +160,7 @@ class Authenticator:
         The form of a write is read here if its token is in it; `read_form` gives it again.
         """
         try:
-            caller = self._approach.look_at(request)
+            caller = self._policy.look_at(request)
             admitted = await self._who(request, caller)
             if admitted is None:
                 self._slow_down(caller)
@@ -176,7 +176,7 @@ class Authenticator:
     async def sign_in(self, request: Request) -> Identity | Refusal:
         """Return who signs in by the form that was sent: with `token`, or with `name` and `password`."""
         try:
-            caller = self._approach.look_at(request)
+            caller = self._policy.look_at(request)
             if self._auth is not None or request.method != "POST":
                 return self._nobody()
             return await self._signing_in.by_form(request, caller)
@@ -186,7 +186,7 @@ class Authenticator:
     def sign_in_by_link(self, request: Request) -> Identity | Refusal:
         """Return who comes by a link, `?once=…`. One that is only looked at ahead of time stays good."""
         try:
-            caller = self._approach.look_at(request)
+            caller = self._policy.look_at(request)
             self._slow_down(caller)
             return self._nobody() if self._auth is not None else self._signing_in.by_link(request, caller)
         except RefusedError as refused:
@@ -195,11 +195,11 @@ class Authenticator:
     def may_ask_for_link(self, request: Request) -> Caller | Refusal:
         """Return who asks, by a form of ours, that a new link is printed, or why that is refused."""
         try:
-            caller = self._approach.look_at(request)
+            caller = self._policy.look_at(request)
             self._slow_down(caller)
             if How.LINK not in self.ways or request.method != "POST":
                 return self._nobody()
-            self._approach.demand_origin(request, caller)
+            self._policy.demand_origin(request, caller)
         except RefusedError as refused:
             return refused.refusal
         wait = self._links_asked.take("")
@@ -255,15 +255,13 @@ class Authenticator:
         return self._auth is None or self._register.by_token(bearer) is not None
 
     def _by_cookie(self, request: Request, caller: Caller) -> Identity | None:
-        session = self._sessions.read(self._approach.read_cookie(SESSION_COOKIE, request, caller))
+        session = self._sessions.read(self._policy.read_cookie(SESSION_COOKIE, request, caller))
         user = None if session is None else self._register.by_session(session)
         if session is None or user is None:
             return None
         renewed = self._sessions.renewed(session)
         cookies = (
-            ()
-            if renewed is None
-            else (self._approach.cookie(SESSION_COOKIE, self._sessions.write(renewed), caller),)
+            () if renewed is None else (self._policy.cookie(SESSION_COOKIE, self._sessions.write(renewed), caller),)
         )
         csrf = self._sessions.csrf(session)
         return Identity(user, session.how, caller, self.base(caller), csrf, cookies, renewed or session)
@@ -279,7 +277,7 @@ class Authenticator:
     async def _demand_meant(self, request: Request, admitted: Identity) -> None:
         """Raise RefusedError unless a write comes from our own pages. A program's token is proof enough."""
         by_program = admitted.how is How.BEARER
-        self._approach.demand_origin(request, admitted.caller, needs_proof=not by_program)
+        self._policy.demand_origin(request, admitted.caller, needs_proof=not by_program)
         if by_program:
             return
         given = request.headers.get(CSRF_HEADER)

@@ -1,4 +1,4 @@
-"""Why somebody is not let in, in a form that pages and API tell in their own way."""
+"""Where a request comes from, whether its origin may write, and the headers and cookies of each answer. Pure."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Grants: names of operations that somebody may use besides those of their role."""
+"""Files of users and tokens: lines `name:role[,grant…]:secret`, which nobody but their owner may read."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""The way to the entrance: from which networks, by which names, through which proxies, under which path."""
+"""Check the network, host and size of a request, and read its body."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

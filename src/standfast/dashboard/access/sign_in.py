@@ -1,4 +1,4 @@
-"""Somebody who was let in, and by what."""
+"""Sign in by link, token or password, and out; failed attempts make the next one wait."""
 
 import hmac
 import secrets
@@ -190,7 +190,7 @@ class SigningIn:
         ticks: Callable[[], float],
     ) -> None:
         self.links = Links(ticks)
-        self._approach = approach
+        self._policy = approach
         self._register = register
         self._sessions = sessions
         self._known_browsers = known_browsers
@@ -199,10 +199,10 @@ class SigningIn:
 
     async def by_form(self, request: Request, caller: Caller) -> Identity:
         """Return who signs in by a form that was sent: with `token`, or with `name` and `password`."""
-        self._approach.demand_origin(request, caller)
+        self._policy.demand_origin(request, caller)
         form = await read_form(request)
         name = form.get("name")[: _LONGEST_NAME + 1]
-        mark = self._approach.read_cookie(KNOWN_COOKIE, request, caller)
+        mark = self._policy.read_cookie(KNOWN_COOKIE, request, caller)
         browser = self._known_browsers.read(mark, name)
         if wait := self._attempts.take((key_of(caller.address), browser)):
             raise RefusedError(later(wait))
@@ -211,7 +211,7 @@ class SigningIn:
         known = await self._known_password(name, form.get("password"), caller, browser)
         admitted = self._let_in(request, caller, How.PASSWORD, known)
         known_from_now = self._known_browsers.write(name)
-        cookie = self._approach.cookie(KNOWN_COOKIE, known_from_now, caller, lasts=KNOWN_FOR)
+        cookie = self._policy.cookie(KNOWN_COOKIE, known_from_now, caller, lasts=KNOWN_FOR)
         return replace(admitted, cookies=(*admitted.cookies, cookie))
 
     def by_link(self, request: Request, caller: Caller) -> Identity:
@@ -228,7 +228,7 @@ class SigningIn:
         """End the session of somebody whose write was admitted; return the cookies of the answer."""
         if admitted.session is not None:
             self._sessions.end(admitted.session)
-        return (self._approach.cookie(SESSION_COOKIE, "", admitted.caller, lasts=0),)
+        return (self._policy.cookie(SESSION_COOKIE, "", admitted.caller, lasts=0),)
 
     def known_token(self, given: str, caller: Caller) -> Known:
         """Return whom a token stands for. Raises RefusedError.
@@ -260,12 +260,12 @@ class SigningIn:
 
     def _let_in(self, request: Request, caller: Caller, how: How, known: Known) -> Identity:
         """Begin a session, always a new one; the one before in this browser ends."""
-        before = self._sessions.read(self._approach.read_cookie(SESSION_COOKIE, request, caller))
+        before = self._sessions.read(self._policy.read_cookie(SESSION_COOKIE, request, caller))
         if before is not None:
             self._sessions.end(before)
         session = self._sessions.begin(how, known.user.name, known.mark)
-        cookies = (self._approach.cookie(SESSION_COOKIE, self._sessions.write(session), caller),)
-        base = self._approach.base(caller)
+        cookies = (self._policy.cookie(SESSION_COOKIE, self._sessions.write(session), caller),)
+        base = self._policy.base(caller)
         return Identity(known.user, how, caller, base, self._sessions.csrf(session), cookies, session)
 
 

@@ -1,4 +1,4 @@
-"""Passwords: hashed with argon2, off the event loop, and no more than two at a time: each takes 64 MiB."""
+"""Passwords hashed with argon2, the user file, and the register that finds a user by what they sign in with."""
 
 import asyncio
 import logging

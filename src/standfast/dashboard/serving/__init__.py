@@ -1,1 +1,1 @@
-"""How the dashboard comes to people: on a port of its own, or mounted in an app of yours."""
+"""Serve the dashboard: on a port of its own, or mounted in your app."""

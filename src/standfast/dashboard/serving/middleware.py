@@ -1,7 +1,4 @@
-"""Who came, who went, and who was refused, for the audit trail.
-
-Whoever guesses does so often: of refusals from one address few are written down.
-"""
+"""The middleware around pages and API: it authenticates each request, and writes sign-ins to the audit."""
 
 import logging
 import time
@@ -52,7 +49,7 @@ Write = Callable[..., Awaitable[None]]
 
 
 class SignInAudit:
-    """Writes down who comes and goes. A store that is away keeps nobody out."""
+    """Writes sign-ins, sign-outs and some refusals to the audit. A store that is away keeps nobody out."""
 
     def __init__(self, write: Write, ticks: Callable[[], float] = time.monotonic) -> None:
         self._write = write
@@ -106,13 +103,13 @@ class AccessMiddleware:
     def __init__(
         self,
         inside: Asgi,
-        entrance: Authenticator,
-        comings: SignInAudit,
+        authenticator: Authenticator,
+        audit: SignInAudit,
         print_link: Callable[[str], None] | None = None,
     ) -> None:
         self._inside = inside
-        self._entrance = entrance
-        self._comings = comings
+        self._authenticator = authenticator
+        self._audit = audit
         self._print_link = print_link
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -126,19 +123,19 @@ class AccessMiddleware:
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        caller = self._entrance.look_at(request)
+        caller = self._authenticator.look_at(request)
         path = _below(scope["path"], str(scope.get("root_path", "")).rstrip("/"))
         if isinstance(caller, Refusal):
             await _refused(request, caller, path, "")(scope, receive, _with(send, HEADERS))
             return
-        prefix = self._entrance.prefix
+        prefix = self._authenticator.prefix
         if not f"{path}/".startswith(f"{prefix}/"):
             words = PlainTextResponse(f"the dashboard is below {prefix}/\n", HTTPStatus.NOT_FOUND)
             await words(scope, receive, _with(send, HEADERS))
             return
-        visit = _Visit(request, caller, self._entrance.base(caller), _below(path, prefix))
+        visit = _Visit(request, caller, self._authenticator.base(caller), _below(path, prefix))
         is_static = visit.path.startswith(STATIC) and request.method in {"GET", "HEAD"}
-        refusal = self._entrance.refuse_often(caller) if is_static or _is_look(visit) else None
+        refusal = self._authenticator.refuse_often(caller) if is_static or _is_look(visit) else None
         if refusal is not None:
             await _refused(request, refusal, visit.path, visit.base)(scope, receive, _with(send, HEADERS))
         elif is_static:
@@ -151,9 +148,9 @@ class AccessMiddleware:
 
     async def _let_in(self, visit: "_Visit", send: Send) -> None:
         scope, receive = visit.request.scope, visit.request.receive
-        admitted = await self._entrance.admit(visit.request)
+        admitted = await self._authenticator.admit(visit.request)
         if isinstance(admitted, Refusal):
-            await self._comings.refused(visit.caller, admitted)
+            await self._audit.refused(visit.caller, admitted)
             answer = _refused(visit.request, admitted, visit.path, visit.base)
             await answer(scope, receive, _with(send, HEADERS))
         elif visit.path == LIVE and not scope.get(STREAMS, True):
@@ -179,22 +176,22 @@ class AccessMiddleware:
         return self._page(visit)
 
     async def _sign_in(self, visit: "_Visit") -> Response:
-        found = await self._entrance.sign_in(visit.request)
+        found = await self._authenticator.sign_in(visit.request)
         if isinstance(found, Refusal):
             return await self._kept_out(visit, found)
-        await self._comings.came(found)
+        await self._audit.came(found)
         return _go(local_path((await read_form(visit.request)).get("next"), visit.base), found.cookies)
 
     async def _by_link(self, visit: "_Visit") -> Response:
-        found = self._entrance.sign_in_by_link(visit.request)
+        found = self._authenticator.sign_in_by_link(visit.request)
         if isinstance(found, Refusal):
             return await self._kept_out(visit, found)
-        await self._comings.came(found)
+        await self._audit.came(found)
         return _after_link(local_path(visit.request.query_params.get("next"), visit.base), found.cookies)
 
     async def _new_link(self, visit: "_Visit") -> Response:
         """Print a link where the dashboard was started: the browser that asks learns nothing of it."""
-        asks, typed = self._entrance.may_ask_for_link(visit.request), await _typed(visit.request)
+        asks, typed = self._authenticator.may_ask_for_link(visit.request), await _typed(visit.request)
         if isinstance(asks, Refusal):
             return self._page(visit, asks, typed)
         wanted = local_path(typed.get("next"), visit.base)
@@ -205,24 +202,24 @@ class AccessMiddleware:
         return _go(f"{visit.base}{SIGN_IN}?{query}", ())
 
     async def _sign_out(self, visit: "_Visit") -> Response:
-        admitted = await self._entrance.admit(visit.request)
+        admitted = await self._authenticator.admit(visit.request)
         if isinstance(admitted, Refusal):
             return _refused(visit.request, admitted, SIGN_OUT, visit.base)
         if visit.request.method != "POST":
             return _go(f"{visit.base}/", ())
-        cookies = self._entrance.sign_out(admitted)
-        await self._comings.went(admitted)
+        cookies = self._authenticator.sign_out(admitted)
+        await self._audit.went(admitted)
         return _go(f"{visit.base}{SIGN_IN}", cookies)
 
     async def _kept_out(self, visit: "_Visit", refusal: Refusal) -> Response:
-        await self._comings.refused(visit.caller, refusal)
+        await self._audit.refused(visit.caller, refusal)
         return self._page(visit, refusal, await _typed(visit.request))
 
     def _page(
         self, visit: "_Visit", refusal: Refusal | None = None, typed: Mapping[str, str] = MappingProxyType({})
     ) -> Response:
         """Return the page to sign in; what was `typed` there before is kept, but for what is secret."""
-        texts, ways, query = texts_for(visit.request), self._entrance.ways, visit.request.query_params
+        texts, ways, query = texts_for(visit.request), self._authenticator.ways, visit.request.query_params
         text = sign_in_page(
             texts,
             visit.base,

@@ -1,4 +1,4 @@
-"""The gate before the port: who connects gets one of so many places, or is closed at once.
+"""The dashboard on a port of its own, with a limit to its connections: each has one of so many places.
 
     connects ─► from where? ─► a place, of all and of this address ─► silent ─► busy ─► silent ─► … ─► closed
 
@@ -70,48 +70,48 @@ class ConnectionLimit(socket.socket):
         self._most = places() if most is None else most
         self._of_one = max(1, self._most // 4) if of_one is None else of_one
         self.ticks = ticks
-        self._guests: dict[int, _Guest] = {}
+        self._connections: dict[int, _Connection] = {}
         self._counts: Counter[Hashable] = Counter()
 
     def listen(self, _backlog: int = _BACKLOG, /) -> None:
         """Let so many wait, however many are taken at once."""
         super().listen(_BACKLOG)
 
-    def accept(self) -> "tuple[_Guest, Any]":
+    def accept(self) -> "tuple[_Connection, Any]":
         """Return the next who has a place. Raises BlockingIOError where none is there, or many had none."""
         for _ in range(AT_ONCE):
             wire, peer = super().accept()
-            guest = self._seat(wire, peer)
-            if guest is not None:
-                return guest, peer
+            connection = self._admit(wire, peer)
+            if connection is not None:
+                return connection, peer
             _abort(wire)
             wire.close()
         raise BlockingIOError
 
     def note(self, number: int, *, is_silent: bool) -> None:
         """Say of a connection, by its descriptor, whether it owes us a request, or we owe it an answer."""
-        if number in self._guests:
-            self._guests[number].is_silent = is_silent
+        if number in self._connections:
+            self._connections[number].is_silent = is_silent
 
     def sweep(self) -> None:
         """Close those who do not take what is sent to them."""
         now = self.ticks()
-        for guest in [each for each in self._guests.values() if each.untaken(now) > UNTAKEN]:
+        for connection in [each for each in self._connections.values() if each.untaken(now) > UNTAKEN]:
             log.warning("connections were closed that took nothing of their answers")
-            self._drop(guest)
+            self._drop(connection)
 
-    def leave(self, guest: "_Guest") -> None:
+    def leave(self, connection: "_Connection") -> None:
         """Free the place of somebody."""
-        if self._guests.get(guest.number) is guest:
-            del self._guests[guest.number]
-            self._counts[guest.whose] -= 1
+        if self._connections.get(connection.number) is connection:
+            del self._connections[connection.number]
+            self._counts[connection.whose] -= 1
             self._counts += Counter()  # who has no place is forgotten
 
     def __len__(self) -> int:
         """Return how many have a place."""
-        return len(self._guests)
+        return len(self._connections)
 
-    def _seat(self, wire: socket.socket, peer: Any) -> "_Guest | None":
+    def _admit(self, wire: socket.socket, peer: Any) -> "_Connection | None":
         address = read_peer(peer[0])
         if self._networks is not None and not is_within(address, self._networks):
             log.warning("connections were closed at once: they came from where nobody may come from")
@@ -119,21 +119,21 @@ class ConnectionLimit(socket.socket):
         whose = key_of(address)
         is_proxy = is_within(address, self._proxies)
         if not is_proxy and self._counts[whose] >= self._of_one:
-            may_stay = self._make_room(each for each in self._guests.values() if each.whose == whose)
+            may_stay = self._make_room(each for each in self._connections.values() if each.whose == whose)
         else:
-            may_stay = len(self._guests) < self._most or self._make_room(self._guests.values())
+            may_stay = len(self._connections) < self._most or self._make_room(self._connections.values())
         if not may_stay:
             log.warning("connections were closed at once: too many at a time, from one address or in all")
             return None
-        guest = _Guest(wire, self, whose)
-        self._guests[guest.number] = guest
+        connection = _Connection(wire, self, whose)
+        self._connections[connection.number] = connection
         self._counts[whose] += 1
-        return guest
+        return connection
 
-    def _make_room(self, guests: "Iterable[_Guest]") -> bool:
+    def _make_room(self, connections: "Iterable[_Connection]") -> bool:
         """Close one who is silent, or takes nothing; tell whether there was any."""
         now = self.ticks()
-        found = list(guests)
+        found = list(connections)
         silent = next((each for each in found if each.is_silent), None)
         slowest = max(found, key=lambda each: each.untaken(now))
         if silent is None and not slowest.untaken(now):
@@ -142,17 +142,17 @@ class ConnectionLimit(socket.socket):
         self._drop(silent or slowest)
         return True
 
-    def _drop(self, guest: "_Guest") -> None:
-        self.leave(guest)
-        _abort(guest)
+    def _drop(self, connection: "_Connection") -> None:
+        self.leave(connection)
+        _abort(connection)
 
 
-class _Guest(socket.socket):
+class _Connection(socket.socket):
     """A connection that has a place, until it is closed, and knows since when nothing of it was taken."""
 
-    def __init__(self, wire: socket.socket, gate: ConnectionLimit, whose: Hashable) -> None:
+    def __init__(self, wire: socket.socket, limit: ConnectionLimit, whose: Hashable) -> None:
         super().__init__(fileno=wire.detach())
-        self._gate = gate
+        self._limit = limit
         self.whose = whose
         self.number = self.fileno()
         self.is_silent = True
@@ -163,14 +163,14 @@ class _Guest(socket.socket):
         return 0.0 if self._stuck_at is None else now - self._stuck_at
 
     def send(self, data: Any, *flags: int) -> int:
-        return self._watched(lambda: super(_Guest, self).send(data, *flags), (data,))
+        return self._watched(lambda: super(_Connection, self).send(data, *flags), (data,))
 
     def sendmsg(self, buffers: Iterable[Any], *more: Any) -> int:
         parts = list(buffers)
-        return self._watched(lambda: super(_Guest, self).sendmsg(parts, *more), parts)
+        return self._watched(lambda: super(_Connection, self).sendmsg(parts, *more), parts)
 
     def close(self) -> None:
-        self._gate.leave(self)
+        self._limit.leave(self)
         super().close()
 
     def _watched(self, send: Callable[[], int], parts: Iterable[Any]) -> int:
@@ -178,10 +178,10 @@ class _Guest(socket.socket):
             sent = send()
         except BlockingIOError:
             if self._stuck_at is None:
-                self._stuck_at = self._gate.ticks()
+                self._stuck_at = self._limit.ticks()
             raise
         is_all = sent == sum(memoryview(part).nbytes for part in parts)
-        self._stuck_at = None if is_all else self._gate.ticks()
+        self._stuck_at = None if is_all else self._limit.ticks()
         return sent
 
 
@@ -202,12 +202,12 @@ MOST_AHEAD = 8
 class TimedProtocol(H11Protocol):
     """HTTP as uvicorn speaks it, with an end to its patience. Bodies have theirs where they are read.
 
-    The gate is told who is silent; it also closes those who do not take their answers.
+    The limit knows who is silent, and closes connections whose answers are not taken.
     """
 
-    def __init__(self, *given: Any, gate: ConnectionLimit | None = None, **named: Any) -> None:
+    def __init__(self, *given: Any, limit: ConnectionLimit | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._gate = gate
+        self._limit = limit
         self._number = -1
         self._ahead = 0
         self._end: asyncio.TimerHandle | None = None
@@ -240,8 +240,8 @@ class TimedProtocol(H11Protocol):
         is_busy = self.cycle is not None and not self.cycle.response_complete
         if self.transport.is_closing():
             return
-        if self._gate is not None:
-            self._gate.note(self._number, is_silent=not is_busy or self.cycle.more_body)
+        if self._limit is not None:
+            self._limit.note(self._number, is_silent=not is_busy or self.cycle.more_body)
         if is_busy:
             self._forget()
         elif self._end is None:
@@ -288,7 +288,7 @@ LEAVE = 2
 
 _LONGEST_HEAD = 32 * 1024
 _TICKS = 10
-"""Of the server in a second, which is how often the gate is swept."""
+"""Ticks of the server in a second, which is how often stuck connections are closed."""
 
 
 def open_port(host: str, port: int | None) -> socket.socket:
@@ -320,12 +320,12 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def serve(app: Asgi, gate: ConnectionLimit, began: Callable[[], None]) -> None:
+def serve(app: Asgi, limit: ConnectionLimit, began: Callable[[], None]) -> None:
     """Serve until a signal says to stop, or whoever started us is gone."""
     config = uvicorn.Config(
         app,
-        loop="asyncio",  # others do not ask the gate
-        http=cast("type[asyncio.Protocol]", partial(TimedProtocol, gate=gate)),
+        loop="asyncio",  # others do not ask the socket for connections
+        http=cast("type[asyncio.Protocol]", partial(TimedProtocol, limit=limit)),
         ws="none",  # nor would those who speak that be minded
         backlog=AT_ONCE,
         log_level="warning",
@@ -337,21 +337,21 @@ def serve(app: Asgi, gate: ConnectionLimit, began: Callable[[], None]) -> None:
     )
     for each in (logging.getLogger("uvicorn.error"), log):
         each.addFilter(LogThrottle())
-    server = _Server(config, gate, began)
+    server = _Server(config, limit, began)
 
     def leave() -> None:
         server.should_exit = True
 
     end_with_starter(leave)
-    server.run(sockets=[gate])
+    server.run(sockets=[limit])
 
 
 class _Server(uvicorn.Server):
-    """Says when it can be reached, and has the gate swept."""
+    """Tells when it can be reached, and closes stuck connections."""
 
-    def __init__(self, config: uvicorn.Config, gate: ConnectionLimit, began: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, limit: ConnectionLimit, began: Callable[[], None]) -> None:
         super().__init__(config)
-        self._gate = gate
+        self._limit = limit
         self._began = began
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -362,5 +362,5 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Do what is to be done now and then; tell whether to stop."""
         if counter % _TICKS == 0:
-            self._gate.sweep()
+            self._limit.sweep()
         return await super().on_tick(counter)

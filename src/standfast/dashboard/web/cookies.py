@@ -1,6 +1,6 @@
-"""After a change its own browser is shown nothing older, by whichever process of a server answers: a cookie tells.
+"""Cookies of the pages: a message for the next page, and a mark that this browser has just changed something.
 
-The process that changed something forgets what it has seen; others share what they saw a moment ago.
+After a change its browser is shown nothing older, whichever process answers: others share what they read before.
 """
 
 import time

@@ -2,7 +2,7 @@
 
     open ─► frame ─► wait for the tick ─► still in? ─► frame, if it is another one ─► …
 
-All viewers wake at the same ticks, and what they read is shared at the desk: ten of them cost the store one look.
+All viewers wake at the same ticks, and share what they read: ten of them cost the store one look.
 Those of a page that takes long to look at do not wake at every tick.
 Nothing is kept for a viewer but the hash of the last frame; one who reads slowly is not sent the next.
 """

@@ -192,7 +192,7 @@ def view_of(site: Site, request: Request, at: str, query: QueryParams, names: Ma
     """Return a look at a page."""
     return View(
         site,
-        site.desk_of(request),
+        site.context_of(request),
         site.texts_of(request, f"{at}?{query}"),
         site.below(request),
         site.csrf_of(request),

@@ -1,4 +1,4 @@
-"""Forms: POST /do/{operation} with the fields of what is asked. The page where they go back says what was done."""
+"""The routes of the pages, and forms: POST /do/{operation}, whose result the next page shows."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ async def submit_form(site: Site, request: Request) -> Response:
         back = safe_back(dict(items).get("back", "/"))
         texts = site.texts_of(request, back)
         operation = _wanted(site, request, texts)
-        done = await site.desk_of(request).act(operation, asked_by(operation, items))
+        done = await site.context_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)
         again = getattr(done, "goes_on", None)
         return _answered(request, prefix + back, prefix, FlashMessage(_told(texts, operation, done)), again=again)

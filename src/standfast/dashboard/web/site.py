@@ -1,4 +1,4 @@
-"""The pages as a whole: what they are given by whoever serves them, and what one look at one of them knows."""
+"""What the pages are given, and one view of a page by one person."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +39,12 @@ async def _still(_request: Request) -> bool:
 class Site:
     """What the pages are given.
 
-    `desk_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms.
+    `context_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms.
     `still_in` tells whether a session goes on, for those who watch; `may_sign_out` whether one can be ended here.
     """
 
     operations: Mapping[str, Operation[Any, Any]]
-    desk_of: Callable[[Request], OperationContext]
+    context_of: Callable[[Request], OperationContext]
     texts_of: Callable[[HTTPConnection, str], Texts] = texts_for
     csrf_of: Callable[[Request], str] = lambda _: ""
     still_in: Callable[[Request], Awaitable[bool]] = _still
@@ -60,7 +60,7 @@ class View:
     """One look at one page by one person."""
 
     site: Site
-    desk: OperationContext
+    context: OperationContext
     texts: Texts
     prefix: str
     csrf: str
@@ -91,13 +91,13 @@ class View:
     def may(self, name: str) -> bool:
         """Tell whether this person may use an operation, by its name."""
         operation = self.site.operations.get(name)
-        return operation is not None and self.desk.may(operation)
+        return operation is not None and self.context.may(operation)
 
     async def read(self, name: str, /, **fields: object) -> Any:
         """Return what an operation has to say."""
         operation = self.site.operations[name]
         items = [(key, str(value)) for key, given in fields.items() for value in _all(given)]
-        return await self.desk.read(operation, asked_by_fields(operation.asked, items))
+        return await self.context.read(operation, asked_by_fields(operation.asked, items))
 
     async def read_query(self, name: str) -> Any:
         """Return what an operation has to say to what the address asks."""

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for coroutines that are begun where no event loop runs."""
+"""All background work of an app in this process: its loop, its threads, and how it ends."""
 
 import asyncio
 import atexit
@@ -259,7 +259,7 @@ class BackgroundGroup:
         self._closed = False
         self._threads = Threads()
         self._own_loop = OwnLoop()
-        self._teller = ExceptionReporter(self._app, to_disk=self._to_disk)
+        self._reporter = ExceptionReporter(self._app, to_disk=self._to_disk)
 
     @property
     def all(self) -> tuple[AnyWork, ...]:
@@ -272,7 +272,7 @@ class BackgroundGroup:
         with self._lock:
             if self._closed:
                 self._closed = False
-                self._teller = ExceptionReporter(self._app, to_disk=self._to_disk)
+                self._reporter = ExceptionReporter(self._app, to_disk=self._to_disk)
 
     def check_open(self) -> None:
         """Raise BackgroundClosedError after a close."""
@@ -329,7 +329,7 @@ class BackgroundGroup:
             work.stop()
         self._wait(coroutines, CANCEL_WITHIN)
         self._tell_left([work for work in late if work.outcome is None], grace, never_began, kept_from_ending)
-        self._teller.close()
+        self._reporter.close()
         threads, self._threads = self._threads, Threads()  # who is still busy there finds its way out
         threads.close()
         self._own_loop.close(this_loop if here is None else here.loop)
@@ -405,7 +405,7 @@ class BackgroundGroup:
                 self._waiting.remove(work)
             self._changed.notify_all()
         if outcome.error is not None:
-            self._teller.heard(work, outcome.error)
+            self._reporter.heard(work, outcome.error)
         work.tell()
         return True
 

@@ -30,50 +30,50 @@ DISK_PATIENCE = 1.0
 """Seconds for the folders of incidents when the app is closed."""
 
 
-def report_exceptions(teller: ExceptionReporter, app: "Standfast", *, to_disk: bool) -> None:
-    """Tell of all that a teller hears, until it is closed."""
-    asyncio.run(_tell(teller, app, to_disk=to_disk))
+def report_exceptions(reporter: ExceptionReporter, app: "Standfast", *, to_disk: bool) -> None:
+    """Tell of all that a reporter hears, until it is closed."""
+    asyncio.run(_tell(reporter, app, to_disk=to_disk))
 
 
-async def _tell(teller: ExceptionReporter, app: "Standfast", *, to_disk: bool) -> None:
+async def _tell(reporter: ExceptionReporter, app: "Standfast", *, to_disk: bool) -> None:
     filing = FolderWriter(Retention.of(app.settings), app.clock) if to_disk else None
-    desk = IncidentRecorder(app.clock, app.settings, filing=filing)
-    strays = UnhandledErrors(partial(_report, desk, app), app.clock, tuple)
+    recorder = IncidentRecorder(app.clock, app.settings, filing=filing)
+    unhandled = UnhandledErrors(partial(_report, recorder, app), app.clock, tuple)
     if app.settings.incident_locals:
-        strays.show_locals = redact_values
-    writing = asyncio.create_task(_write(desk, app))
+        unhandled.show_locals = redact_values
+    writing = asyncio.create_task(_write(recorder, app))
     await asyncio.sleep(0)  # it has to begin: one that is cancelled before would not write the last either
     some, loop = asyncio.Event(), asyncio.get_running_loop()
-    teller.wake = partial(loop.call_soon_threadsafe, some.set)
+    reporter.wake = partial(loop.call_soon_threadsafe, some.set)
     while True:
-        closed = teller.closed  # before looking: what was heard before the close is there
-        while teller.heard_of:
-            work, error = teller.heard_of.popleft()
-            strays.heard(error, partial(_about, work), partial(_whose, work), scrub=work.call.scrub)
+        closed = reporter.closed  # before looking: what was heard before the close is there
+        while reporter.heard_of:
+            work, error = reporter.heard_of.popleft()
+            unhandled.heard(error, partial(_about, work), partial(_whose, work), scrub=work.call.scrub)
             del work, error
         if closed:
             break
         await some.wait()
         some.clear()
-    strays.tell_all()
+    unhandled.tell_all()
     writing.cancel()
     await asyncio.wait([writing])
     if not writing.cancelled() and (failure := writing.exception()) is not None:
         log.error("incidents could not be written to the store", exc_info=failure)
-    desk.close(DISK_PATIENCE)
+    recorder.close(DISK_PATIENCE)
 
 
-async def _write(desk: IncidentRecorder, app: "Standfast") -> None:
+async def _write(recorder: IncidentRecorder, app: "Standfast") -> None:
     try:
         random = Random()  # noqa: S311 - jitter
         calls = StoreCalls(app.backend, app.clock, app.events, random, app.settings.store_timeout)
     except Exception:
         log.exception("incidents cannot be written to the store, which cannot be opened")
         return
-    await desk.run(calls)
+    await recorder.run(calls)
 
 
-def _report(desk: IncidentRecorder, app: "Standfast", noticed: Noticed) -> None:
+def _report(recorder: IncidentRecorder, app: "Standfast", noticed: Noticed) -> None:
     now = app.clock.now()
     incident = Incident(
         id=new_job_id(),
@@ -87,7 +87,7 @@ def _report(desk: IncidentRecorder, app: "Standfast", noticed: Noticed) -> None:
         jobs=noticed.jobs,
         fingerprint=noticed.fingerprint,
     )
-    desk.report(incident, Evidence(noticed.parts))
+    recorder.report(incident, Evidence(noticed.parts))
 
 
 def _about(work: Work[Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is to be called in the background: read and checked at the call, so that it does not fail for it later."""
+"""One piece of background work: its call, its handle, and how it runs."""
 
 import asyncio
 import inspect

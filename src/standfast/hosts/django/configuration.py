@@ -1,9 +1,4 @@
-"""Django's database connections around jobs: looked after before and after each one, as around a request.
-
-A connection that has broken, or is older than CONN_MAX_AGE, is closed, and the next query opens another. Django
-keeps connections by thread, so this happens in the thread of the handler; async code has its connections in the
-thread of `sync_to_async`.
-"""
+"""The setting STANDFAST of a Django project, its checks, and database connections around jobs."""
 
 import inspect
 import sys
@@ -28,7 +23,11 @@ from standfast.stores.url import public_name
 
 
 async def with_connections(app: Standfast) -> AsyncGenerator[None, None]:
-    """Look after the connections of every task of an app while a worker runs: a lifespan."""
+    """Close old database connections before and after each job, as Django does around requests: a lifespan.
+
+    Django keeps connections by thread, so this happens in the thread of the handler; async code has its connections
+    in the thread of `sync_to_async`.
+    """
     bare = {task: task.fn for task in app.tasks.values()}
     for task, fn in bare.items():
         task.fn = _awaited(fn) if task.is_async else _called(fn)

@@ -1,7 +1,4 @@
-"""Where Django's tasks are: `django.tasks` since Django 6, the package django-tasks before it.
-
-Both have the same interface, but for a few names. Whoever needs one of them takes it from here.
-"""
+"""Run tasks of `django.tasks` (Django 6) or of the package django-tasks, and tell their results."""
 
 import asyncio
 import traceback

@@ -1,4 +1,4 @@
-"""Whether a transaction of Django's can be joined: its database has to be the one that the jobs are in."""
+"""The backend for Django's TASKS: its tasks become jobs, in the transaction of the caller where that can be."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence

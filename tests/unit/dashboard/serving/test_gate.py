@@ -55,7 +55,7 @@ async def serving(**rules):
         return reader, writer
 
     with ConnectionLimit(socket.create_server(("127.0.0.1", 0)), **rules) as gate:
-        http = partial(TimedProtocol, gate=gate)
+        http = partial(TimedProtocol, limit=gate)
         server = uvicorn.Server(uvicorn.Config(app, http=http, lifespan="off", log_level="error", backlog=16))
         running = asyncio.create_task(server.serve([gate]))
         while not server.started:  # noqa: ASYNC110 - it has no event for that
@@ -94,7 +94,7 @@ async def answered(connected):
 async def stuck(gate, connected, path):
     """Ask for something and take nothing of it; return when the gate has noticed."""
     connected[1].write(ASKED.replace(b"/ ", f"{path} ".encode(), 1))
-    while not any(each.untaken(gate.ticks() + 1) for each in gate._guests.values()):  # noqa: ASYNC110 - it has no event for that
+    while not any(each.untaken(gate.ticks() + 1) for each in gate._connections.values()):  # noqa: ASYNC110 - it has no event for that
         await asyncio.sleep(0.01)
 
 
@@ -136,7 +136,7 @@ async def test_where_all_are_busy_who_comes_is_closed_at_once():
             reader, writer = await connect()
             writer.write(ASKED.replace(b"/ ", b"/live ", 1))
             assert await asyncio.wait_for(reader.readline(), 10)
-        for guest in gate._guests.values():  # as if they took what is sent
+        for guest in gate._connections.values():  # as if they took what is sent
             guest.untaken = lambda _now: 0.0
         assert await is_turned_away(connect())
         assert len(gate) == 2
