@@ -1,6 +1,6 @@
 """Counts what one process does, for metrics.
 
-Attempts end on one thread, that of the worker's event loop, and are counted by `tally.py`. All else may come from
+Attempts end on one thread, that of the worker's event loop, and `MeteredTally` counts them. All else may come from
 any thread, under a lock.
 """
 
@@ -52,6 +52,10 @@ from standfast.observe.metrics.cells import (
     bucket_of,
 )
 from standfast.stores.verb import Verb
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -199,9 +203,7 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-# Counts how attempts end, for figures and metrics in one go. It is asked about every job, so it does little.
-#
-# It counts in lists, and writes to the cells of a pair once for each batch of answers: a cell costs thrice as much.
+# This is asked about every job, so it does little. It counts in lists, and writes to the cells of a pair once for each batch of answers: a cell costs thrice as much.
 
 _STALE = Verdict.STALE
 _BOTH = {move: (place, places.OUTCOME_OF[move]) for move, place in COLUMN_OF.items()}
