@@ -55,10 +55,6 @@ from standfast.stores.verb import Verb
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-log = logging.getLogger(__name__)
-
 _OF_WORKERS: dict[type[event.Event], str] = {
     event.WorkerReady: "ready",
     event.WorkerRecycling: "recycled",
@@ -203,7 +199,8 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-# This is asked about every job, so it does little. It counts in lists, and writes to the cells of a pair once for each batch of answers: a cell costs thrice as much.
+# This is asked about every job, so it does little. It counts in lists, and writes to the cells of a pair once for each
+# batch of answers: a cell costs thrice as much.
 
 _STALE = Verdict.STALE
 _BOTH = {move: (place, places.OUTCOME_OF[move]) for move, place in COLUMN_OF.items()}
