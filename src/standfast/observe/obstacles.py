@@ -64,10 +64,6 @@ class Explanation:
         return one_line(" ".join(filter(None, (str(self.says), remedy, *map(str, self.notes)))))
 
 
-# Which queues and tasks are closed by a window, in plain words. Pure.
-#
-# It goes by what workers have told the store about the windows that their code declares.
-
 Windows = Sequence[ClosedHours]
 
 
@@ -108,8 +104,6 @@ def _longest(windows: Iterable[ClosedHours], moment: datetime) -> Closed | None:
     found = [Closed(hours, closing) for hours in windows if (closing := hours.closed_at(moment)) is not None]
     return max(found, key=lambda each: each.closing.end, default=None)
 
-
-# What keeps a due job from starting, and how to remove it. Pure.
 
 START_A_WORKER = Phrase("remedy.start_a_worker")
 MORE_ROOM = Phrase("remedy.more_room")

@@ -5,15 +5,13 @@ import re
 import time
 from hashlib import sha256
 
-# Signatures of webhooks: for those who send, and for those who receive.
-#
-# t=UNIX,v1=HEX    HMAC-SHA256 with the secret, of the time, a dot and the body
+__all__ = ["verify_signature"]
 
 _SIGNED = re.compile(r"t=([0-9]{1,15}),v1=([0-9a-f]{64})")
 
 
 def sign(secret: str, at: int, body: bytes) -> str:
-    """Return the signature of a body at a time."""
+    """Return the signature of a body at a time: HMAC-SHA256 with the secret, of the time, a dot and the body."""
     return f"t={at},v1={_digest(secret, at, body)}"
 
 
@@ -33,6 +31,3 @@ def verify_signature(secret: str, header: str | None, body: bytes, tolerance: fl
 
 def _digest(secret: str, at: int, body: bytes) -> str:
     return hmac.new(secret.encode(), f"{at}.".encode() + body, sha256).hexdigest()
-
-
-__all__ = ["verify_signature"]

@@ -17,7 +17,6 @@ that there is already, only what changes need be said.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import UnionType
 from typing import Any, TypeVar
 
@@ -54,13 +53,10 @@ KINDS: Mapping[str, type[Channel]] = {
 }
 
 _CHANNELS, _DEAD_MAN, _DASHBOARD = "channels", "dead_man", "dashboard_url"
-TABLES = (_CHANNELS, _DEAD_MAN, _DASHBOARD)  # what of [alerts] is read here
+_TABLES = ("rules", "quiet_hours", "enabled", _CHANNELS, _DEAD_MAN, _DASHBOARD)
 _EXPANDED = ("url", "secret", "headers")
 _CHANNEL_SPANS = ("every", "timeout")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_NOTHING = Section({}, "")
-
-_OWN = ("rules", "quiet_hours", "enabled")
 _RULE_SPANS = ("over", "hold", "cool_down", "repeat")
 _OPTIONS = AlertRule.__struct_fields__
 _SLIP = 0.8
@@ -78,51 +74,64 @@ S = TypeVar("S", bound=msgspec.Struct)
 D = TypeVar("D", AlertRule, Channel, Window)
 
 
-class FileChannels:
-    """What [alerts] of a file says about who is told. Raises ConfigurationError where that cannot be."""
+class FileAlerts:
+    """What [alerts] of a file says. Raises ConfigurationError where that cannot be."""
 
     def __init__(self, section: Section | None) -> None:
-        section = section or _NOTHING
+        section = section or Section({}, "")
         self._origin = section.origin
-        self._channels = self._table(section.content, _CHANNELS)
-        self._dead_man = section.content.get(_DEAD_MAN)
-        self.dashboard_url: str | None = section.content.get(_DASHBOARD)
+        content = section.content
+        self._channels = content.get(_CHANNELS, {})
+        if not isinstance(self._channels, Mapping):
+            raise ConfigurationError(
+                f"alerts.{_CHANNELS} (from {self._origin}): must be a table, [alerts.{_CHANNELS}.NAME]"
+            )
+        self._dead_man = content.get(_DEAD_MAN)
+        self.dashboard_url: str | None = content.get(_DASHBOARD)
         self._refuse(self._problems())
         if self.dashboard_url is not None:
             http_url(self.dashboard_url, f"dashboard_url (from {self._origin})", "people sign in there")
+        for name in content:
+            if name not in _TABLES:
+                raise self._error(f"[alerts] has no option {name!r:.80}; {hint(name, _TABLES)}")
+        enabled = content.get("enabled", True)
+        if not isinstance(enabled, bool):
+            raise self._error(f"enabled of [alerts] must be true or false, not {enabled!r:.80}")
+        self.off_in: tuple[str, ...] = () if enabled else (f"enabled = false of [alerts] in {self._origin}",)
+        self.quiet_hours = self._windows(content.get("quiet_hours", []))
+        self._written = self._tables(content.get("rules", []), "[[alerts.rules]]")
+        self._rules = [self._said(each) for each in self._written]
+        names = [said["name"] for said in self._rules]
+        for name in names:
+            if names.count(name) > 1:
+                raise self._error(f"two rules are named {name!r}; give one of them another name")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the channels."""
         return tuple(self._channels)
 
-    def refuse_unset(self, environment: Mapping[str, str]) -> None:
+    def refuse_unset(self) -> None:
         """Raise ConfigurationError that names all variables that are not set, and what needs them."""
         said = _needing(self._channels)
         if self._dead_man is not None:
             said.append(("the dead man's switch", "leave [alerts.dead_man] out", self._dead_man))
-        self._refuse(_unset_problems(said, environment))
+        self._refuse(_unset_problems(said))
 
-    def channels(self, environment: Mapping[str, str], names: Collection[str]) -> tuple[Channel, ...]:
+    def channels(self, names: Collection[str]) -> tuple[Channel, ...]:
         """Return those of these channels that the file has, with what the environment says."""
         wanted = {name: said for name, said in self._channels.items() if name in names}
-        self._refuse(_unset_problems(_needing(wanted), environment))
+        self._refuse(_unset_problems(_needing(wanted)))
         return tuple(
-            self._made(KINDS[said["kind"]], f"channel {name!r}", _without_kind(said) | {"name": name}, environment)
+            self._made(KINDS[said["kind"]], f"channel {name!r}", _without_kind(said) | {"name": name})
             for name, said in wanted.items()
         )
 
-    def dead_man(self, environment: Mapping[str, str]) -> DeadMan | None:
+    def dead_man(self) -> DeadMan | None:
         """Return the dead man's switch, with what the environment says."""
         if self._dead_man is None:
             return None
-        return self._made(DeadMan, "the dead man's switch", self._dead_man, environment)
-
-    def _table(self, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        table = content.get(name, {})
-        if not isinstance(table, Mapping):
-            raise ConfigurationError(f"alerts.{name} (from {self._origin}): must be a table, [alerts.{name}.NAME]")
-        return table
+        return self._made(DeadMan, "the dead man's switch", self._dead_man)
 
     def _problems(self) -> Iterator[str]:
         for name, said in self._channels.items():
@@ -132,9 +141,9 @@ class FileChannels:
         if self.dashboard_url is not None and not isinstance(self.dashboard_url, str):
             yield f"{_DASHBOARD} must be a text"
 
-    def _made(self, kind: type[S], what: str, said: Mapping[str, Any], environment: Mapping[str, str]) -> S:
+    def _made(self, kind: type[S], what: str, said: Mapping[str, Any]) -> S:
         try:
-            return msgspec.convert(_meant(said, environment), kind)
+            return msgspec.convert(_meant(said), kind)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"{what} (from {self._origin}): {error}") from None
         except ConfigurationError as error:
@@ -142,6 +151,89 @@ class FileChannels:
 
     def _refuse(self, problems: Iterator[str]) -> None:
         refuse_any(f"{problem} (from {self._origin})" for problem in problems)
+
+    def over(self, rules: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
+        """Return rules with those of the file: added, or as the file changes those of the same names."""
+        made = {rule.name: rule for rule in rules}
+        for table, said in zip(self._written, self._rules, strict=True):
+            made[said["name"]] = self._rule(table, said, made)
+        return tuple(made.values())
+
+    def _rule(self, table: Mapping[str, Any], said: Mapping[str, Any], known: Mapping[str, AlertRule]) -> AlertRule:
+        before = known.get(said["name"])
+        if before is None and "check" not in said:
+            meant = closest_name(said["name"], known, _SLIP)
+            slip = "" if meant is None else f"no other rule has this name (did you mean {meant}?), and "
+            missing = f"{slip}check is missing; it is one of: {', '.join(Check)}"
+            raise self._error(f"rule {said['name']!r}: {missing}")
+        other_check = before is not None and said.get("check", before.check) != before.check
+        base = {} if before is None or other_check else asdict(before)
+        try:
+            rule = AlertRule(**{**base, **said, "above": self._above(said, base)})
+            check_rule(rule, {option: value for option, value in table.items() if isinstance(value, str)})
+            refuse_unused(rule)
+        except ConfigurationError as error:
+            raise self._error(str(error)) from None
+        return rule
+
+    def _above(self, said: Mapping[str, Any], base: Mapping[str, Any]) -> Any:
+        """Return the `above` of a rule: a text is a span, or a share such as 50%, as its check has it."""
+        above, check = said.get("above", base.get("above")), said.get("check", base.get("check"))
+        if not isinstance(above, str) or check not in tuple(Check):
+            return above
+        if NEEDS[Check(check)].unit is Unit.SECONDS:
+            return self._seconds(said["name"], "above", above.strip())
+        try:
+            return read_amount(Check(check), above.strip())
+        except ValueError as error:
+            raise ConfigurationError(f"rule {said['name']!r}: {error}") from None
+
+    def _said(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a table says, with spans as seconds."""
+        name = table.get("name")
+        if not (isinstance(name, str) and name):
+            raise self._error('a rule of [[alerts.rules]] has no name: write name = "…"')
+        for option in table:
+            if option not in _OPTIONS:
+                raise self._error(f"rule {name!r:.80} has no option {option!r:.80}; {hint(option, _OPTIONS)}")
+        said = dict(table)
+        for option in _RULE_SPANS:
+            if isinstance(said.get(option), str):
+                try:
+                    said[option] = self._seconds(name, option, said[option].strip())
+                except ConfigurationError as error:
+                    raise self._error(str(error)) from None
+        if isinstance(said.get("channels"), str):
+            said["channels"] = (said["channels"],)
+        return said
+
+    @staticmethod
+    def _seconds(name: str, option: str, text: str) -> object:
+        if option == "repeat" and text.lower() == NONE_WORD:
+            return None
+        try:
+            return SpanRule(from_zero=True).parse(text)
+        except UnfitError as error:
+            raise ConfigurationError(f"rule {name!r:.80}: {option} {error}, not {text!r:.80}") from None
+
+    def _windows(self, said: object) -> tuple[Window, ...]:
+        windows = []
+        for table in self._tables(said, "quiet_hours"):
+            try:
+                refuse_unknown("it", table, Window.__struct_fields__)
+                windows.append(msgspec.convert(dict(table), Window))
+            except (msgspec.ValidationError, ConfigurationError) as error:
+                raise self._error(f"quiet_hours: {error}") from None
+        return tuple(windows)
+
+    def _tables(self, said: object, what: str) -> Sequence[Mapping[str, Any]]:
+        tables = [said] if isinstance(said, Mapping) else said
+        if not (isinstance(tables, list) and all(isinstance(each, Mapping) for each in tables)):
+            raise self._error(f"{what} must be tables")
+        return tables
+
+    def _error(self, words: str) -> ConfigurationError:
+        return ConfigurationError(f"{words} (from {self._origin})")
 
 
 def _channel_problems(name: str, said: object) -> Iterator[str]:
@@ -207,11 +299,11 @@ def _needing(channels: Mapping[str, Any]) -> list[Needing]:
     return [(f"channel {name!r}", "leave the channel out", said) for name, said in channels.items()]
 
 
-def _unset_problems(needing: Iterable[Needing], environment: Mapping[str, str]) -> Iterator[str]:
+def _unset_problems(needing: Iterable[Needing]) -> Iterator[str]:
     for what, otherwise, said in needing:
         texts = [text for key in _EXPANDED for text in _texts(said.get(key))]
         names = dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text))
-        unset = [name for name in names if not environment.get(name)]
+        unset = [name for name in names if not os.environ.get(name)]
         if unset:
             are, it = ("variable {} is", "it") if len(unset) == 1 else ("variables {} are", "them")
             yield f"{what}: the {are.format(listed(unset))} not set; set {it}, or {otherwise}"
@@ -229,142 +321,34 @@ def _without_kind(said: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if key != "kind"}
 
 
-def _meant(said: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+def _meant(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a table means: variables in their places, spans as seconds."""
     meant = dict(said)
     for key in _EXPANDED:
         if key in meant:
-            meant[key] = _expanded(meant[key], environment)
+            meant[key] = _expanded(meant[key])
     for key in _CHANNEL_SPANS:
         if isinstance(meant.get(key), str):
             meant[key] = SpanRule().parse(meant[key].strip())
     return meant
 
 
-def _expanded(value: Any, environment: Mapping[str, str]) -> Any:
+def _expanded(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _expanded(each, environment) for key, each in value.items()}
-    return _VARIABLE.sub(lambda found: environment.get(found[1], ""), value)
-
-
-class FileRules:
-    """What [alerts] of a file says about rules. Raises ConfigurationError where that cannot be."""
-
-    def __init__(self, section: Section | None) -> None:
-        section = section or _NOTHING
-        self._origin = section.origin
-        content = section.content
-        for name in content:
-            if name not in (*_OWN, *TABLES):
-                raise self._error(f"[alerts] has no option {name!r:.80}; {hint(name, (*_OWN, *TABLES))}")
-        enabled = content.get("enabled", True)
-        if not isinstance(enabled, bool):
-            raise self._error(f"enabled of [alerts] must be true or false, not {enabled!r:.80}")
-        self.off_in: tuple[str, ...] = () if enabled else (f"enabled = false of [alerts] in {self._origin}",)
-        self.quiet_hours = self._windows(content.get("quiet_hours", []))
-        self._written = self._tables(content.get("rules", []), "[[alerts.rules]]")
-        self._rules = [self._said(each) for each in self._written]
-        names = [said["name"] for said in self._rules]
-        for name in names:
-            if names.count(name) > 1:
-                raise self._error(f"two rules are named {name!r}; give one of them another name")
-
-    def over(self, rules: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
-        """Return rules with those of the file: added, or as the file changes those of the same names."""
-        made = {rule.name: rule for rule in rules}
-        for table, said in zip(self._written, self._rules, strict=True):
-            made[said["name"]] = self._rule(table, said, made)
-        return tuple(made.values())
-
-    def _rule(self, table: Mapping[str, Any], said: Mapping[str, Any], known: Mapping[str, AlertRule]) -> AlertRule:
-        before = known.get(said["name"])
-        if before is None and "check" not in said:
-            raise self._error(f"rule {said['name']!r}: {self._what_is_it(said['name'], known)}")
-        other_check = before is not None and said.get("check", before.check) != before.check
-        base = {} if before is None or other_check else asdict(before)
-        try:
-            rule = AlertRule(**{**base, **said, "above": self._above(said, base)})
-            check_rule(rule, {option: value for option, value in table.items() if isinstance(value, str)})
-            refuse_unused(rule)
-        except ConfigurationError as error:
-            raise self._error(str(error)) from None
-        return rule
-
-    def _above(self, said: Mapping[str, Any], base: Mapping[str, Any]) -> Any:
-        """Return the `above` of a rule: a text is a span, or a share such as 50%, as its check has it."""
-        above, check = said.get("above", base.get("above")), said.get("check", base.get("check"))
-        if not isinstance(above, str) or check not in tuple(Check):
-            return above
-        if NEEDS[Check(check)].unit is Unit.SECONDS:
-            return self._seconds(said["name"], "above", above.strip())
-        try:
-            return read_amount(Check(check), above.strip())
-        except ValueError as error:
-            raise ConfigurationError(f"rule {said['name']!r}: {error}") from None
-
-    @staticmethod
-    def _what_is_it(name: str, known: Collection[str]) -> str:
-        """Return what to do about a rule that says no check: it may be a slip of one that there is."""
-        meant = closest_name(name, known, _SLIP)
-        slip = "" if meant is None else f"no other rule has this name (did you mean {meant}?), and "
-        return f"{slip}check is missing; it is one of: {', '.join(Check)}"
-
-    def _said(self, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a table says, with spans as seconds."""
-        name = table.get("name")
-        if not (isinstance(name, str) and name):
-            raise self._error('a rule of [[alerts.rules]] has no name: write name = "…"')
-        for option in table:
-            if option not in _OPTIONS:
-                raise self._error(f"rule {name!r:.80} has no option {option!r:.80}; {hint(option, _OPTIONS)}")
-        said = dict(table)
-        for option in _RULE_SPANS:
-            if isinstance(said.get(option), str):
-                try:
-                    said[option] = self._seconds(name, option, said[option].strip())
-                except ConfigurationError as error:
-                    raise self._error(str(error)) from None
-        if isinstance(said.get("channels"), str):
-            said["channels"] = (said["channels"],)
-        return said
-
-    @staticmethod
-    def _seconds(name: str, option: str, text: str) -> object:
-        if option == "repeat" and text.lower() == NONE_WORD:
-            return None
-        try:
-            return SpanRule(from_zero=True).parse(text)
-        except UnfitError as error:
-            raise ConfigurationError(f"rule {name!r:.80}: {option} {error}, not {text!r:.80}") from None
-
-    def _windows(self, said: object) -> tuple[Window, ...]:
-        windows = []
-        for table in self._tables(said, "quiet_hours"):
-            try:
-                refuse_unknown("it", table, Window.__struct_fields__)
-                windows.append(msgspec.convert(dict(table), Window))
-            except (msgspec.ValidationError, ConfigurationError) as error:
-                raise self._error(f"quiet_hours: {error}") from None
-        return tuple(windows)
-
-    def _tables(self, said: object, what: str) -> Sequence[Mapping[str, Any]]:
-        tables = [said] if isinstance(said, Mapping) else said
-        if not (isinstance(tables, list) and all(isinstance(each, Mapping) for each in tables)):
-            raise self._error(f"{what} must be tables")
-        return tables
-
-    def _error(self, words: str) -> ConfigurationError:
-        return ConfigurationError(f"{words} (from {self._origin})")
+        return {key: _expanded(each) for key, each in value.items()}
+    return _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), value)
 
 
 class AlertDeclarations:
     """What is declared so far."""
 
     def __init__(self, sections: Mapping[str, Section]) -> None:
-        with _said_in_a_file():
-            self._in_file = FileChannels(sections.get("alerts"))
-            self._file_rules = FileRules(sections.get("alerts"))
+        try:
+            self._in_file = FileAlerts(sections.get("alerts"))
             self._objectives = {each.name: each for each in read_objectives(sections.get("objectives"))}
+        except ConfigurationError as error:
+            error.in_code = False
+            raise
         self._alerts: AlertSettings | None = None
         self._needed: dict[str, str] = {}
 
@@ -421,22 +405,22 @@ class AlertDeclarations:
         """All of it. Raises ConfigurationError where the file names a variable that is not set."""
         said = self._alerts or AlertSettings()
         self._refuse_unknown_channels()
-        self._in_file.refuse_unset(os.environ)
-        channels = (*said.channels, *self._in_file.channels(os.environ, self._in_file.names))
+        self._in_file.refuse_unset()
+        channels = (*said.channels, *self._in_file.channels(self._in_file.names))
         _refuse_twice(channels)
-        rules = self._file_rules.over(with_defaults(said.rules))
+        rules = self._in_file.over(with_defaults(said.rules))
         check_rules(rules, [channel.name for channel in channels])
         if len(rules) > MOST_RULES:
             raise ConfigurationError(
                 f"there are {len(rules):,} rules of alerts, and {MOST_RULES} are the most: a rule without queue and"
                 " task is about all of them, and has a subject for each"
             )
-        off_in = (*(() if said.enabled else ("app.alerts(enabled=False) in the code",)), *self._file_rules.off_in)
+        off_in = (*(() if said.enabled else ("app.alerts(enabled=False) in the code",)), *self._in_file.off_in)
         return AlertSettings(
             rules=rules,
             channels=channels,
-            quiet_hours=(*said.quiet_hours, *self._file_rules.quiet_hours),
-            dead_man=said.dead_man or self._in_file.dead_man(os.environ),
+            quiet_hours=(*said.quiet_hours, *self._in_file.quiet_hours),
+            dead_man=said.dead_man or self._in_file.dead_man(),
             objectives=tuple(self._objectives.values()),
             dashboard_url=said.dashboard_url or self._in_file.dashboard_url,
             enabled=not off_in,
@@ -454,7 +438,7 @@ class AlertDeclarations:
                 raise ConfigurationError(
                     f"there is no channel {name!r}; {hint(name, known) if known else NO_CHANNEL}"
                 )
-        channels = (*said.channels, *self._in_file.channels(os.environ, names))
+        channels = (*said.channels, *self._in_file.channels(names))
         _refuse_twice(channels)
         by_name = {channel.name: channel for channel in channels}
         return AlertSettings(
@@ -471,16 +455,6 @@ class AlertDeclarations:
         """Refuse what goes through a channel that neither the code nor the file declares."""
         for what, channel in self._needed.items():
             refuse_unknown_channel(what, channel, self._channel_names)
-
-
-@contextmanager
-def _said_in_a_file() -> Iterator[None]:
-    """Mark what is refused inside as nothing that code says."""
-    try:
-        yield
-    except ConfigurationError as error:
-        error.in_code = False
-        raise
 
 
 def _several(option: str, said: Any, kind: type[D] | UnionType, example: str) -> tuple[D, ...]:

@@ -21,9 +21,6 @@ class LogOptions(msgspec.Struct, frozen=True):
     quiet: bool = False
 
 
-# How much each event matters: one table, from which every log takes its level.
-
-
 class Level(IntEnum):
     """How much a line matters; the numbers are those of the standard library's logging."""
 
