@@ -231,10 +231,7 @@ Errors = Mapping[str, Iterable[str | None]]  # by the ids of jobs, all that is t
 
 
 def incidents_by_job(errors: Errors, incidents: Iterable[Incident]) -> Mapping[str, Sequence[Incident]]:
-    """Return for each of the jobs the incidents in which it was involved, the newest first.
-
-    One that happened often names only the last jobs: the errors of the others name it.
-    """
+    """Return the incidents of each job, the newest first: those that name it, and those that its errors name."""
     ends = {job_id: {named_in(error) for error in each} for job_id, each in errors.items()}
     found: dict[str, list[Incident]] = {job_id: [] for job_id in errors}
     for incident in incidents:

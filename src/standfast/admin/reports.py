@@ -7,7 +7,6 @@ What Standfast runs on its own behalf, to tell people something, is no work of t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from msgspec.structs import replace
@@ -89,16 +88,8 @@ def _sum_of_task(series: Series, task: str) -> Figures:
 LONGEST_TEXT = 300  # characters of foreign text in a cell
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentState:
-    """What is wrong, and the queues, by name."""
-
-    present: Present
-    queues: Mapping[str, Queue]
-
-
-def read_current_state(verbs: Store) -> Verbs[CurrentState]:
-    """Return how things are now, by five calls, and one more where a queue waits."""
+def _read_current_state(verbs: Store) -> Verbs[tuple[Present, Mapping[str, Queue]]]:
+    """Return what is wrong now, and the queues by name, by five calls, and one more where a queue waits."""
     board: Board = yield from read_board(verbs).steps
     workers: Sequence[Worker] = yield verbs.workers()
     ages: QueueAges = yield verbs.queue_ages()
@@ -115,7 +106,7 @@ def read_current_state(verbs: Store) -> Verbs[CurrentState]:
         alerts=tuple(map(_alert, firing)),
         queues=tuple(sorted(late, key=lambda line: line.oldest_due_at)),
     )
-    return CurrentState(present, queues)
+    return present, queues
 
 
 def _alert(alert: Alert) -> AlertLine:
@@ -125,12 +116,9 @@ def _alert(alert: Alert) -> AlertLine:
 
 
 def _late(ages: QueueAges, living: QueueCoverage, queues: Mapping[str, Queue]) -> Iterable[QueueLine]:
-    """Yield the queues whose oldest due job waits for long, or for a worker that is not there.
-
-    Deliveries are also made by supervisors, which serve their queue whenever something is in it.
-    """
+    """Yield the queues whose oldest due job waits for long, or for a worker that is not there."""
     for age in ages.queues:
-        is_served = age.name in living or age.name == QUEUE
+        is_served = age.name in living or age.name == QUEUE  # supervisors deliver, too
         waits = ages.now - age.oldest_due_at
         if waits > LONG_WAIT or not (is_served or age.paused_at):
             queue = queues.get(age.name)
@@ -180,7 +168,7 @@ def check_span(since: Seconds) -> timedelta:
 def gather_report(verbs: Store, back: timedelta) -> Verbs[Report]:
     """Return the report of the last so long; it begins with the figures, at the start of a minute or of an hour."""
     looked = yield ask_time(verbs)
-    look: CurrentState = yield from read_current_state(verbs)
+    present, queues = yield from _read_current_state(verbs)
     every: Series = yield from read_figures(verbs, looked.now - back).steps
     figures = without_own(every)
     since = figures.points[0].at
@@ -195,7 +183,7 @@ def gather_report(verbs: Store, back: timedelta) -> Verbs[Report]:
         since=since,
         until=figures.now,
         apps=tuple(sorted({each.app for each in view.releases})),
-        now=look.present,
+        now=present,
         total=_task_line(figures.total, ""),
         tasks=tuple(
             _task_line(row, row.task or _OTHER)
@@ -207,7 +195,7 @@ def gather_report(verbs: Store, back: timedelta) -> Verbs[Report]:
         missed=tuple(_missed(fires)),
         standings=standings,
         notices=tuple(_notices(notices, since)),
-        deliveries=deliveries_of(every, look.queues.get(QUEUE), dead),
+        deliveries=deliveries_of(every, queues.get(QUEUE), dead),
         left_out=tuple(
             words
             for words, is_all in (

@@ -78,10 +78,7 @@ def outdated(kept: Iterable[Kept], keeping: Retention, now: datetime) -> list[st
 
 
 def changes_of(incident: Incident, evidence: Evidence | None, seen: int) -> tuple[Change, ...]:
-    """Return the wish to write an incident of which version `seen` is known, and its evidence if given.
-
-    Its tokens are new: a wish whose answer was lost is repeated as it is, and counts once.
-    """
+    """Return the wish to write an incident of which version `seen` is known, and its evidence if given."""
     changes = [Change(Kind.INCIDENT, incident.id, seen, str(uuid4()), msgspec.json.encode(incident))]
     if evidence is not None:
         changes.insert(0, Change(Kind.EVIDENCE, incident.id, 0, str(uuid4()), msgspec.json.encode(evidence)))
@@ -147,10 +144,7 @@ def _in_batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _forget(verbs: Store, names: Sequence[str], versions: Mapping[str, int]) -> Verbs[Sequence[str]]:
-    """Forget those of which this version is the last, then their evidence; return the names of the others.
-
-    Evidence is written once and never changed: its version is known without reading it.
-    """
+    """Forget those of which this is the last version, then their evidence, always version 1; return the others."""
     changes = [Change(Kind.INCIDENT, name, versions.get(name, 0), str(uuid4()), None) for name in names]
     made: Sequence[bool] = yield verbs.change_records(changes)
     gone = [name for name, done in zip(names, made, strict=True) if done]

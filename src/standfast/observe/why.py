@@ -234,10 +234,7 @@ def _its_worker(situation: Situation) -> Worker | None:
 
 
 def _with_its_worker(situation: Situation, told: Explanation) -> Explanation:
-    """Add what to expect of its worker: that it hears of a cancellation, or misses its beats.
-
-    A healthy one beats every third of its lease.
-    """
+    """Add what to expect of its worker: that it hears of a cancellation, or misses its beats."""
     worker = _its_worker(situation)
     says = told.says
     if situation.job.cancel_requested:

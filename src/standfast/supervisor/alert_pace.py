@@ -134,10 +134,7 @@ class Pace:
         return None if least is None else max(least, self._lease / 2)
 
     def schedules_may_be_late(self, boot: float, answer: BeatAnswer) -> bool:
-        """Tell whether some record is due for so long that it may be a schedule that nobody fires.
-
-        It is due `look_ahead` before the time that is planned, as a rule.
-        """
+        """Tell whether a record is due for so long that it may be a schedule that nobody fires."""
         least = min((rule.above or 0.0 for rule in _of(self.rules, Check.SCHEDULE_LATE)), default=None)
         if least is None or answer.record_due_at is None or boot < self._late_at:
             return False
@@ -211,10 +208,7 @@ class RoundTriggers:
                 self._ask_at = boot + least - age + AFTER + STEP * rank
 
     def calls_for_beat(self, boot: float, pulses: Iterable[float]) -> bool:
-        """Tell whether to beat at once, so that the store, and all, know: somebody may be silent, or is.
-
-        `pulses` are when the children of this process gave their last signs of life.
-        """
+        """Tell whether to beat at once: somebody may be silent. `pulses`: last signs of life of its children."""
         asks = boot >= self._ask_at
         self._ask_at = math.inf if asks else self._ask_at
         return self._must_confirm(boot, pulses) or asks

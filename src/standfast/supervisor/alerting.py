@@ -322,10 +322,7 @@ class Alerting:
         self._wakeup.call()
 
     async def lost(self, worker: Worker) -> None:
-        """Note that a worker is about to be given up: else nobody would know whom to miss.
-
-        Who is not noted at once, because the store is busy or away, is noted by the next round.
-        """
+        """Note that a worker is about to be given up; what the store does not take now, the next round notes."""
         if self._watching.enabled and not worker.info.is_courier:
             boot = self._clock.boot()
             self._unnoted[worker.info.id] = boot, worker

@@ -108,10 +108,7 @@ NEEDS: Mapping[Check, Needs] = MappingProxyType(
 
 
 def read_amount(check: Check, text: str) -> float:
-    """Return what a text means as the `above` of a check that is not about seconds; 80% is a share.
-
-    Raises ValueError that says what it must be.
-    """
+    """Return what a text means as the `above` of a check not about seconds; 80% is a share. Raises ValueError."""
     unit, is_share = NEEDS[check].unit, text.endswith("%")
     if is_share and unit is not Unit.SHARE:
         raise ValueError(str(_unfit(check, text)))
@@ -152,10 +149,7 @@ def refuse_unknown_channel(what: str, name: str, channels: Collection[str]) -> N
 
 
 def check_rule(rule: AlertRule, written: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Refuse a rule that means nothing. Raises ConfigurationError that names the rule and what to do.
-
-    What is refused is shown as people have `written` it, by the names of options, if that is known.
-    """
+    """Refuse a rule that means nothing, shown as people have `written` it. Raises ConfigurationError."""
     if not isinstance(rule, AlertRule):
         raise ConfigurationError(f'a rule is an AlertRule(name="…", check="queue_age", above=300), not {rule!r}')
     if not (isinstance(rule.name, str) and 0 < len(rule.name) <= NAME_LENGTH and rule.name.isprintable()):

@@ -428,10 +428,7 @@ class AlertDeclarations:
         )
 
     def through(self, names: Collection[str]) -> AlertSettings:
-        """Return what it takes to send through some channels, in this order: the others need no variables.
-
-        Raises ConfigurationError where one is not declared.
-        """
+        """Return what it takes to send through these channels alone. Raises ConfigurationError if one is unknown."""
         said, known = self._alerts or AlertSettings(), self._channel_names
         for name in names:
             if name not in known:

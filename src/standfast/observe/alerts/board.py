@@ -54,10 +54,7 @@ class Missed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Published(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an app declares, for those who have the store alone: its rules, and the names of its channels.
-
-    `at` is when that was last said; what is not said again for long is forgotten.
-    """
+    """What an app declares, and when it last said so; what is not said again for long is forgotten."""
 
     rules: tuple[AlertRule, ...]
     channels: tuple[str, ...]
@@ -144,10 +141,7 @@ T = TypeVar("T")
 
 
 class LoadedBoard(msgspec.Struct, frozen=True):
-    """A board as it was read: with the version and token of its record, 0 and None where there is none yet.
-
-    `strange`: how much could not be read; `unfit`: how much could, and is nothing to go by, and must not stay.
-    """
+    """A board, its version and token. `strange`: how much could not be read; `unfit`: how much must not stay."""
 
     board: Board = EMPTY
     version: int = 0

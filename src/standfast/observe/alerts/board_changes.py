@@ -116,10 +116,7 @@ def counting_rules(board: Board) -> tuple[AlertRule, ...]:
 
 
 def _amended(rule: AlertRule, board: Board) -> AlertRule:
-    """Return a rule with what people have changed of it: all else is as its app declares it by now.
-
-    Of a rule that looks at something else by now, what people said about it means nothing.
-    """
+    """Return a rule with what people have changed of it; nothing, where it looks at something else by now."""
     return replace(rule, **{name: getattr(board.overrides[rule.name], name) for name in _said_of(rule, board)})
 
 
@@ -163,10 +160,7 @@ def change_board(verbs: Store, change: Callable[[Board], tuple[Board, T]]) -> Ve
 
 @procedure
 def acknowledge(verbs: Store, alert_id: str, by: str) -> Verbs[Alert]:
-    """Note that somebody knows of an alert: it is not told again while it lasts, unless there are new incidents.
-
-    An end of its id is enough.
-    """
+    """Note that somebody knows of an alert: only new incidents are told again. An end of its id is enough."""
     asked = yield ask_time(verbs)
 
     def change(board: Board) -> tuple[Board, Alert]:
@@ -247,10 +241,7 @@ def end_silence(verbs: Store, silence_id: str) -> Verbs[Silence]:
 
 
 class Amended(NamedTuple):
-    """A rule as it counted, and as it counts now; `changed`: whether that is otherwise than its app declares it.
-
-    `added`: whether no app declares it, as it was added at run time.
-    """
+    """A rule before and after; `changed`: it differs from what its app declares; `added`: no app declares it."""
 
     before: AlertRule
     after: AlertRule
@@ -357,10 +348,7 @@ def add_rule(verbs: Store, rule: AlertRule) -> Verbs[AlertRule]:
 
 @procedure
 def remove_rule(verbs: Store, name: str) -> Verbs[AlertRule]:
-    """Take away a rule that was added at run time, and return it: the next look forgets its alerts.
-
-    Raises ConfigurationError where there is none, or one that an app declares.
-    """
+    """Remove a rule that was added at run time. Raises ConfigurationError if there is none, or it is declared."""
 
     def change(board: Board) -> tuple[Board, AlertRule]:
         if name not in board.added:

@@ -100,10 +100,7 @@ class _Discreet(msgspec.Struct, frozen=True, metaclass=_Kind):
 
 
 class AppriseChannel(_Discreet, frozen=True, kw_only=True, tag="apprise", forbid_unknown_fields=True):
-    """Mail, Slack, Teams, Telegram and many others, as an apprise URL, which holds secrets.
-
-    `title` and `body` are templates of what people read.
-    """
+    """Mail, Slack, Teams, Telegram and many others, as an apprise URL. `title` and `body` are templates."""
 
     name: str
     url: str
@@ -146,10 +143,7 @@ class WebhookChannel(_Discreet, frozen=True, kw_only=True, tag="webhook", forbid
 
 
 class CommandChannel(_Discreet, frozen=True, kw_only=True, tag="command", forbid_unknown_fields=True):
-    """A program that is started without a shell, with the notice as JSON on its standard input.
-
-    `title` and `body` are templates of the texts in it.
-    """
+    """A program, started without a shell, that reads the notice as JSON. `title` and `body` are templates."""
 
     name: str
     command: tuple[str, ...]

@@ -294,12 +294,11 @@ def _made_up_for(made_up: int, missed: int) -> str:
 
 
 def _schedule_late(rule: AlertRule, looks: Observations) -> Iterator[Breach]:
-    for each in looks.late or ():
-        late = looks.now - each.planned
-        if rule.schedule in {None, each.schedule} and late.total_seconds() > (rule.above or 0.0):
-            says = f"schedule {one_line(each.schedule)} was due {span(late)} ago, and nobody has fired it"
-            example = Example("schedule", each.schedule)
-            yield Breach(rule, each.schedule, says, late.total_seconds(), examples=(example,))
+    for name, planned in looks.late or ():
+        late = looks.now - planned
+        if rule.schedule in {None, name} and late.total_seconds() > (rule.above or 0.0):
+            says = f"schedule {one_line(name)} was due {span(late)} ago, and nobody has fired it"
+            yield Breach(rule, name, says, late.total_seconds(), examples=(Example("schedule", name),))
 
 
 def _job_too_long(rule: AlertRule, looks: Observations) -> Iterator[Breach]:

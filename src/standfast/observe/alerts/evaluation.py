@@ -51,10 +51,7 @@ def heard(alert: Alert) -> str:
 
 
 def why_untold(alert: Alert, now: datetime) -> str:
-    """Return why people have not heard of an alert that fires, and until when; nothing where they have.
-
-    It is as the last round found: what is over since then is told by the next one.
-    """
+    """Return why people have not heard of an alert that fires, as the last round found, and until when; or ""."""
     says = heard(alert)
     if says == TOLD:
         return ""
@@ -158,10 +155,7 @@ def evaluate(board: Board, seen: Round) -> Evaluation:
 
 
 def _still_said(board: Board, seen: Round) -> Iterator[Said]:
-    """Yield what was said that still matters.
-
-    Of a rule that counts no more nobody believes that it fires. What people have switched off is as if never said.
-    """
+    """Yield what was said that still matters; what people have switched off is as if never said."""
     rules = {rule.name: rule for rule in seen.rules}
     changed = {**board.overrides, **board.additions}
     for said in board.said:

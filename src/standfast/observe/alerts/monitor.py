@@ -63,10 +63,7 @@ _MEASURED = {Check.STORE_SLOW: "store_seconds", Check.NOT_DURABLE: "findings", C
 
 @dataclass(frozen=True, slots=True)
 class LocalView:
-    """What the process of who looks knows by itself, besides since when it has been there.
-
-    `away_since`: since when it had not been there before that; None, if it had not come yet.
-    """
+    """What the process that looks knows by itself. `away_since`: since when it was away before; None at first."""
 
     watched_since: datetime
     away_since: datetime | None = None

@@ -179,14 +179,6 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """A schedule that is due, and the first planned time that nobody has decided about."""
-
-    schedule: str
-    planned: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Observations:
     """What was seen, by the store's time `now`. What was not looked at is None.
 
@@ -203,7 +195,7 @@ class Observations:
     closed: tuple[ClosedHours, ...] = ()
     figures: Series | None = None
     dead: Dead | None = None
-    late: tuple[Late, ...] | None = None
+    late: tuple[tuple[str, datetime], ...] | None = None  # schedules that are due, and for when
     fires: tuple[Fire, ...] | None = None
     running: tuple[Running, ...] | None = None
     timeouts: Mapping[str, float | None] = field(default_factory=dict)
@@ -281,17 +273,14 @@ def many_dead(rule: AlertRule, keep: int | None) -> float:
     return MANY_DEAD if keep is None else NEARLY * keep
 
 
-def look_at_late(verbs: Store) -> Verbs[tuple[Late, ...]]:
+def look_at_late(verbs: Store) -> Verbs[tuple[tuple[str, datetime], ...]]:
     """Return the schedules that are due and that nobody has decided about, by the times that are planned."""
     due: DueRecords = yield verbs.due_records(Kind.SCHEDULE, timedelta(), LATE_SCHEDULES)
-    return tuple(Late(record.name, _planned(record, due.now)) for record in due.records)
+    return tuple((record.name, _planned(record, due.now)) for record in due.records)
 
 
 def _planned(record: Record, now: datetime) -> datetime:
-    """Return for when a schedule is planned next: its record is due some seconds before that.
-
-    It is that of the record itself where a fire waits for the end of a run, or where nobody can read it.
-    """
+    """Return for when a schedule is planned next; where that is not known, when its record is due."""
     due_at = record.due_at or now
     schedules, _ = read_schedules((record,))
     if not schedules or schedules[0].plan.waiting:
@@ -340,10 +329,7 @@ def look_at_running(
 
 
 def longest_run(rule: AlertRule, job: Job, timeouts: Mapping[str, float | None]) -> float | None:
-    """Return for how many seconds a job may run by a rule; None where the rule says nothing about it.
-
-    Of tasks of other apps those know the timeouts that look for them.
-    """
+    """Return for how many seconds a job may run by a rule; None where the rule says nothing about it."""
     if not is_about(rule, job.queue, job.task):
         return None
     if rule.above is not None:

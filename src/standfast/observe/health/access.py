@@ -44,10 +44,7 @@ class RateLimiter:
         self._buckets: OrderedDict[Hashable, _Bucket] = OrderedDict()
 
     def take(self, whose: Hashable, cost: float = 1, *, in_any_case: bool = False) -> float:
-        """Take tokens out of a bucket; return 0, or, if there are not enough, after how many seconds there will be.
-
-        Then none are taken, unless they are `in_any_case`, and the bucket owes them.
-        """
+        """Take tokens; return 0, or in how many seconds there are enough: `in_any_case` the bucket owes them."""
         with self._lock:
             now = self._clock()
             bucket = self._buckets.setdefault(whose, _Bucket(self._burst, now))
@@ -151,10 +148,7 @@ class Guard:
         self._strangers = RateLimiter(rate, burst, clock)
 
     def refuse(self, peer: str | None, credentials: Sequence[bytes], hosts: Sequence[bytes] = ()) -> Refusal | None:
-        """Return why a peer is not answered, None where it is.
-
-        `credentials` are its Authorization headers, `hosts` its Host headers, as far as names are our affair.
-        """
+        """Return why a peer is not answered, by its Authorization and Host headers; None where it is."""
         address = read_peer(peer)
         is_near = address is not None and any(address in network for network in self._networks)
         is_misled = is_near and address is not None and address.is_loopback and not all(map(is_own_name, hosts))

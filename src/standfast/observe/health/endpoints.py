@@ -85,10 +85,7 @@ class Answers:
         self._host = host
 
     def at_once(self, request: Request, malformed: HTTPStatus | None = None) -> Answer | None:
-        """Return the answer that needs no look at the store; None where it needs one.
-
-        Who may not ask learns from it neither which paths there are nor whether the request was well formed.
-        """
+        """Return the answer that needs no look at the store, or None. A stranger learns no paths."""
         refusal = self._guard.refuse(request.peer, request.credentials, request.hosts)
         if refusal is None and malformed is not None:
             refusal = Refusal(malformed, malformed.phrase.lower())

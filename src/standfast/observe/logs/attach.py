@@ -86,10 +86,7 @@ class LineWriter:
 
 
 def log_events_as_records(told: events.Events, clock: Clock, but: Collection[type[events.Event]] = ()) -> Narrator:
-    """Log events as records, but for some kinds, where the log of this process is not ours to set up.
-
-    The logger's level now decides which are told. Let the narrator `tick` now and again.
-    """
+    """Log events as records, as the level of the logger now lets them through. Let it `tick` now and again."""
     level = max((each for each in Level if each <= log.getEffectiveLevel()), default=Level.DEBUG)
     narrator = Narrator(level, _log_event, clock)
     told.subscribe(narrator, lambda kind: kind not in but and narrator.wants(kind))

@@ -97,10 +97,7 @@ def _on_console(handler: logging.Handler) -> bool:
 
 
 class HumanLines:
-    """Makes one line of each event and log record, in colours where they are shown.
-
-    With `traces` the last frames of what an attempt raised follow it.
-    """
+    """Makes one line of each event and log record; with `traces` the last frames of an error follow it."""
 
     def __init__(self, clock: Clock, *, colours: bool, traces: bool = False) -> None:
         self._clock = clock

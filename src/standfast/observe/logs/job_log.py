@@ -208,10 +208,7 @@ def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
 
 
 def keep_log_tails_quietly() -> Callable[[], None]:
-    """Do the same where the root logger is another's, who may not have set it up yet; return what ends it.
-
-    Records are kept as they are made, by whatever logger lets them through.
-    """
+    """Do the same where the root logger is another's: records are kept as they are made. Return what ends it."""
     made_before = logging.getLogRecordFactory()
     make_clean = _without_secrets(made_before)
 
@@ -329,10 +326,7 @@ def read_ring(path: Path) -> str:
 
 
 def job_fields() -> dict[str, Any]:
-    """Return job_id, task, queue and attempt of the job whose handler asks, with tracing also trace_id and span_id.
-
-    Nothing where the code that asks is of no job.
-    """
+    """Return what tells of the job whose handler asks: job_id, task, queue, attempt, and ids of its trace."""
     attempt = logged_here()
     return {} if attempt is None else mark(attempt)
 

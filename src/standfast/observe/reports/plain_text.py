@@ -62,13 +62,8 @@ class Brief(NamedTuple):
     text: str
     html: str
 
-    @property
-    def fits(self) -> bool:
-        """Whether both forms are as short as they have to be."""
-        return len(self.text) <= LONGEST_TEXT and len(self.html) <= LONGEST_HTML
-
 
 def brief_of(report: Report, zone: tzinfo | None) -> Brief:
     """Return as much of a report as fits."""
     briefs = (Brief(as_text(report, zone, most), as_mail(report, zone, most)) for most in _ROWS)
-    return next(brief for brief in briefs if brief.fits)
+    return next(each for each in briefs if len(each.text) <= LONGEST_TEXT and len(each.html) <= LONGEST_HTML)

@@ -105,11 +105,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deliveries(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of deliveries, of which a notice is one for each channel.
-
-    They arrived, were given up or cancelled, or are still to be made now. `lost_in` are the channels of those that
-    were given up, and are dead letters still.
-    """
+    """How many deliveries arrived, were lost or wait; `lost_in` are the channels of those that are dead letters."""
 
     delivered: int = 0
     lost: int = 0

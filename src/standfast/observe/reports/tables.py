@@ -42,10 +42,7 @@ class As(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its name, a word, and its title. `nothing` is said where there are no rows, `note` below it.
-
-    `has_total` is whether its last row is the sum of those above.
-    """
+    """A table with its name, a word, and its title. `has_total`: its last row is the sum of those above."""
 
     name: str
     title: str

@@ -31,7 +31,7 @@ def as_workbook(report: Report, zone: tzinfo | None = None) -> bytes:
     file = BytesIO()
     with _writer().Workbook(file, _PLAIN) as book:
         book.set_properties({"title": "Standfast report", "created": _local(report.until, zone)})
-        _Summary(book).write(report, zone)
+        _write_summary(book, report, zone)
         for table in tables_of(report):
             _Sheet(book, table).write(zone)
     return file.getvalue()
@@ -53,25 +53,17 @@ def _local(at: datetime, zone: tzinfo | None) -> datetime:
     return at.astimezone(zone).replace(tzinfo=None)
 
 
-class _Summary:
-    """The first sheet."""
-
-    def __init__(self, book: Any) -> None:
-        self._sheet = book.add_worksheet("summary")
-        self._title = book.add_format({"bold": True, "font_size": 16})
-
-    def write(self, report: Report, zone: tzinfo | None) -> None:
-        self._sheet.set_column(0, 0, 100)
-        self._sheet.write_string(0, 0, ", ".join(report.apps) or "Standfast", self._title)
-        lines = [
-            span_words(report, zone),
-            headline(report),
-            *(table.note for table in tables_of(report) if table.note),
-        ]
-        lines.append("Spans are seconds.")
-        lines += [f"Not looked at: {words}." for words in report.left_out]
-        for row, line in enumerate(lines, 1):
-            self._sheet.write_string(row, 0, line)
+def _write_summary(book: Any, report: Report, zone: tzinfo | None) -> None:
+    """Write the first sheet."""
+    sheet = book.add_worksheet("summary")
+    sheet.set_column(0, 0, 100)
+    title = book.add_format({"bold": True, "font_size": 16})
+    sheet.write_string(0, 0, ", ".join(report.apps) or "Standfast", title)
+    notes = [table.note for table in tables_of(report) if table.note]
+    left_out = [f"Not looked at: {words}." for words in report.left_out]
+    lines = [span_words(report, zone), headline(report), *notes, "Spans are seconds.", *left_out]
+    for row, line in enumerate(lines, 1):
+        sheet.write_string(row, 0, line)
 
 
 class _Sheet:
