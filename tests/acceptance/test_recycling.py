@@ -15,9 +15,8 @@ from fleet import PROVE, now, sizes, wait_until
 
 from standfast.model.states import State
 from standfast.stores.verb import run_procedure
-from standfast.supervisor.orders import give_order
+from standfast.supervisor.orders import RECYCLE, give_order
 from standfast.supervisor.process import memory_of
-from standfast.supervisor.recycler import RECYCLE_ORDER
 
 pytestmark = pytest.mark.timeout(sizes(short=180, full=1800))
 
@@ -57,7 +56,7 @@ def fewest_at_work(tree):
 def recycle_one(fleet, tree, *, within=60):
     """Have the oldest worker of a tree replaced, and wait until it is gone."""
     worker = fleet.worker_of(tree).info.id
-    run_procedure(fleet.app.call, give_order(fleet.app.verbs, RECYCLE_ORDER, worker))
+    run_procedure(fleet.app.call, give_order(fleet.app.verbs, RECYCLE, worker))
     wait_until(lambda: worker not in [each.info.id for each in fleet.workers()], within, f"the end of {worker}")
 
 
@@ -208,7 +207,7 @@ def test_sigterm_while_recycling(fleet, moment):
     for job in long:
         fleet.wait_for(job, State.RUNNING)
     waiting = [fleet.enqueue("nap", seconds=30) for _ in range(10)]
-    run_procedure(fleet.app.call, give_order(fleet.app.verbs, RECYCLE_ORDER, worker))
+    run_procedure(fleet.app.call, give_order(fleet.app.verbs, RECYCLE, worker))
     wait_until(lambda: heard(tree, moment), what=moment)
 
     told_at = now()
@@ -231,7 +230,7 @@ def test_a_long_job_keeps_its_old_child(fleet):
     short, endless = fleet.enqueue("nap", seconds=2), fleet.enqueue("nap_in_thread", seconds=600)
     for job in (short, endless):
         fleet.wait_for_start(job)
-    run_procedure(fleet.app.call, give_order(fleet.app.verbs, RECYCLE_ORDER, old))
+    run_procedure(fleet.app.call, give_order(fleet.app.verbs, RECYCLE, old))
     wait_until(lambda: heard(tree, "worker_stopping"), what="the word to leave")
     told_at = at(heard(tree, "worker_stopping")[0])
 

@@ -11,6 +11,7 @@ from simulator.loop import here
 from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import World
+from standfast.durable.files import shelf_of
 from standfast.events import ClaimLost, Event, Events, WorkerLost
 from standfast.model.crash import is_of_host
 from standfast.settings import Settings
@@ -21,6 +22,7 @@ from standfast.supervisor.child import ChildSpec, Exit
 from standfast.supervisor.plan import Plan
 from standfast.supervisor.plan import Ports as SupervisorPorts
 from standfast.supervisor.supervisor import Supervisor
+from standfast.worker.attempt import Workload
 from standfast.worker.messages import Hello
 from standfast.worker.ports import Ports as WorkerPorts
 from standfast.worker.worker import Worker
@@ -73,7 +75,7 @@ class SimulatedChild:
     def __init__(self, process: Process, channel: WireEnd, notes: MemoryLog) -> None:
         self.process = process
         self.channel = channel
-        self.notes = notes
+        self.claim_log = notes
 
     @property
     def pid(self) -> int:
@@ -160,10 +162,11 @@ class Tree:
             world.clock,
             Random(world.random.getrandbits(64)),
             _events(world),
+            shelf_of(self._settings),
         )
         tasks = tasks_of(world, process, spec.worker)
-        hours, limits = world.windows, world.limits
-        worker = Worker(spec.worker, tasks, self._settings, ports, group=spec.group, hours=hours, limits=limits)
+        workload = Workload(tasks=tasks, hours=world.windows, limits=world.limits)
+        worker = Worker(spec.worker, workload, self._settings, ports, group=spec.group)
         channel.send(Hello(self._settings, len(tasks), world.windows, watching=world.watching))
         try:
             await worker.run()

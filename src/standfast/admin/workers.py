@@ -16,8 +16,7 @@ from standfast.model.phrases import Phrase
 from standfast.observe.incidents import list_incidents
 from standfast.stores.contract import ask_time
 from standfast.stores.values import JobFilter, Vitals, Worker
-from standfast.supervisor.orders import LASTS, Order, give_order, orders_about
-from standfast.supervisor.recycler import DRAIN_ORDER, RECYCLE_ORDER
+from standfast.supervisor.orders import DRAIN, LASTS, RECYCLE, Order, give_order, orders_about
 
 
 class WorkerRow(AnswerStruct, frozen=True, kw_only=True):
@@ -168,13 +167,13 @@ DUMP = "dump"
 @acts("workers.recycle", "/workers/{id}/recycle", Role.OPERATOR)
 async def recycle_worker(desk: OperationContext, asked: RecycleAsked) -> WorkerDone:
     """Have a worker replaced by a fresh one, without a gap; what it runs may end first."""
-    return await _order(desk, RECYCLE_ORDER, asked.id, {"force": "yes"} if asked.force else {})
+    return await _order(desk, RECYCLE, asked.id, {"force": "yes"} if asked.force else {})
 
 
 @acts("workers.drain", "/workers/{id}/drain", Role.ADMIN)
 async def drain_worker(desk: OperationContext, asked: WithId) -> WorkerDone:
     """Have a worker end what it runs and leave for good; a supervisor that has no other then ends."""
-    return await _order(desk, DRAIN_ORDER, asked.id)
+    return await _order(desk, DRAIN, asked.id)
 
 
 @acts("workers.dump", "/workers/{id}/dump", Role.OPERATOR)

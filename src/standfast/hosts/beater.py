@@ -67,13 +67,8 @@ from standfast.worker.options import WorkerOptions
 from standfast.worker.storecalls import StoreCloser
 
 T = TypeVar("T")
-
-LOOK_EVERY = 0.1
-"""Seconds between two looks whether the host is there, on systems that have no pidfd."""
-
-STACKS_WITHIN = 1.0
-"""Seconds for the host to say where its threads are."""
-
+LOOK_EVERY = 0.1  # seconds between two looks whether the host is there, on systems that have no pidfd
+STACKS_WITHIN = 1.0  # seconds for the host to say where its threads are
 GONE = Exit(255, foreign=True, unseen=True)
 
 _FATAL = {
@@ -98,8 +93,7 @@ class HostProcess:
         self.pid = pid
         self._loop = asyncio.get_running_loop()
         self.gone = asyncio.Event()
-        self.end: Exit | None = None
-        """How it ended, as far as the kernel has told."""
+        self.end: Exit | None = None  # how it ended, as far as the kernel has told
         self.cgroup = of_proc(pid, "cgroup")
         self._pidfd: int | None = None
         with suppress(AttributeError, OSError):
@@ -232,7 +226,7 @@ class AdoptedChild:
         self._files = files
         self._over = over
         self.channel = channel
-        self.notes = ClaimLogFileReader(files.notes)
+        self.claim_log = ClaimLogFileReader(files.notes)
 
     @property
     def pid(self) -> int:
@@ -294,18 +288,11 @@ def end_of(pid: int, pidfd: int) -> Exit | None:
     return None
 
 
-# The beater itself: `python -m standfast.hosts.beater FD`, started by a host. It loads no code of the user's.
-#
-# hearing what to be ─► beating for the worker in the host ─► the host stops, or is gone ─► giving back ─► over
-#
-# It is an ordinary supervisor whose child is the process that started it. Nobody but the host stops it: Ctrl-C, the
-# end of a terminal, and a service manager that ends all processes of a service at once, are for the host to heed.
+# `python -m standfast.hosts.beater FD` is an ordinary supervisor whose child is the process that started it. It
+# loads no code of the user's. Only the host stops it: signals to the group are for the host.
 
 ALIVE_EVERY = 1.0
-
-TOLD_BY_HOST = (WorkerReady, WorkerStopping, WorkerStopped)
-"""Of these the host has more to tell."""
-
+TOLD_BY_HOST = (WorkerReady, WorkerStopping, WorkerStopped)  # of these the host has more to tell
 SEEN_WITHIN = 1.0
 """Seconds after which a host that has hung up is asked for no more: its end would have been seen by now."""
 
@@ -315,18 +302,18 @@ def main() -> None:
     end = socket.socket(fileno=int(sys.argv[1]))
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    parting = StoreCloser()
+    closer = StoreCloser()
     with private_folder() as folder:
-        asyncio.run(_live(end, folder, parting))
-    parting.leave()
+        asyncio.run(_live(end, folder, closer))
+    closer.leave()
 
 
-async def _live(end: socket.socket, folder: Folder, parting: StoreCloser) -> None:
+async def _live(end: socket.socket, folder: Folder, closer: StoreCloser) -> None:
     line = BeaterEnd(end)
     begin = await line.hear()
     if not isinstance(begin, Begin):
         return
-    beater = Beater(begin, line, folder, parting)
+    beater = Beater(begin, line, folder, closer)
     await beater.run()
     line.close()
 
@@ -334,7 +321,7 @@ async def _live(end: socket.socket, folder: Folder, parting: StoreCloser) -> Non
 class Beater:
     """A supervisor of one host."""
 
-    def __init__(self, begin: Begin, line: BeaterEnd, folder: Folder, parting: StoreCloser) -> None:
+    def __init__(self, begin: Begin, line: BeaterEnd, folder: Folder, closer: StoreCloser) -> None:
         self._line = line
         self._host = HostProcess(begin.host)
         self._stopping = False
@@ -343,7 +330,7 @@ class Beater:
         self._grace = early.grace if begin.grace is None else begin.grace
         logging.basicConfig(handlers=[Relay(self._relay)], level=Level[begin.logs.level.upper()])
         self._narrator = log_events_as_records(events, clock, TOLD_BY_HOST)
-        self._desk = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
+        self._recorder = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
         self._launcher = AdoptingLauncher(_options(begin), folder, self._host, line)
         metered = Metered.beginning(begin.metrics_dir, events)
         ports = Ports(
@@ -352,8 +339,8 @@ class Beater:
             clock,
             Random(),  # noqa: S311 - jitter
             events,
-            IncidentDetector(clock, self._desk),
-            close_backend=parting.close,
+            IncidentDetector(clock, self._recorder),
+            close_backend=closer.close,
             memory=memory_at_hand,
             tally=metered.tally,
             surveyor=surveyor_of,
@@ -375,7 +362,7 @@ class Beater:
             for task in beside:
                 task.cancel()
             self._narrator.finish()
-            self._desk.close(LAST_LINES)
+            self._recorder.close(LAST_LINES)
 
     def _stop(self) -> None:
         if not self._stopping:  # asked twice a supervisor hurries

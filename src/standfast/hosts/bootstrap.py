@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from standfast.app import Standfast
+from standfast.durable.files import shelf_of
 from standfast.events import StopStage
-from standfast.hosts.builtin import TaskRegistry
+from standfast.hosts.builtin import built_in_tasks
 from standfast.hosts.lifespan import Entered, enter_lifespans, export_last_spans, leave_lifespans
 from standfast.hosts.publication import (
     bring_in_declared,
@@ -27,13 +28,15 @@ from standfast.model.clock import SystemClock
 from standfast.model.configuration import Settings
 from standfast.model.policy import Isolation
 from standfast.model.redaction import redact_values
+from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import refuse_unusable
 from standfast.observe.figures.counts import Named, Tally, named_by
 from standfast.observe.metrics.meter import Meter, MeteredTally
 from standfast.observe.metrics.shared import SharedFolder
 from standfast.settings import Loaded
-from standfast.stores.backend import Backend
+from standfast.stores.backend import Backend, identity_of
 from standfast.stores.url import absolute_url, open_backend
+from standfast.worker.attempt import Workload
 from standfast.worker.claim_log import ClaimLogFile
 from standfast.worker.locks import SupervisedLocks
 from standfast.worker.loops import BlockedLoopMonitor
@@ -72,9 +75,6 @@ def _meter_for(configure: Configure) -> Meter | None:
         place = configure.counts_dir or configure.counts
         log.warning("this worker counts nothing for metrics: %s cannot be written: %s", place, error.strerror)
         return None
-
-
-# The processes for the isolated tasks of an app: an app without any has none, and loads nothing for them.
 
 
 class LazySubprocessPool:
@@ -126,12 +126,7 @@ class LazySubprocessPool:
             await self._pool.close()
 
 
-# The part of a worker's life that is the same in a process of its own and inside a host: from its first word on.
-#
-# begun: its lifespans are entered, all is put together ─► run: it says hello, works, tears down ─► over
-
-LAST_WORK = 1.0
-"""Seconds for work that handlers have begun in the background, after the grace that their jobs had."""
+LAST_WORK = 1.0  # seconds for work that handlers have begun in the background, after the grace that their jobs had
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,40 +172,38 @@ class WorkerRuntime:
         self.backend = backend
         self.meter = meter
         random = Random()  # noqa: S311 - jitter
-        notes = ClaimLogFile(Path(configure.notes))
-        self._cells = LazySubprocessPool(app, configure, settings, channel, random, folder=place.folder)
+        self._subprocesses = LazySubprocessPool(app, configure, settings, channel, random, folder=place.folder)
         self._locks = app.deputy = place.locks(channel, Path(configure.kept))
         busy = (lambda _: None) if self._busy is None else self._busy.watch
         ports = Ports(
             backend,
             channel,
-            notes,
+            ClaimLogFile(Path(configure.notes)),
             SystemClock(),
             random,
             app.events,
+            shelf_of(settings, partial(identity_of, backend)),
             place.alarms,
             busy,
-            self._cells.pool,
+            self._subprocesses.pool,
             place.staged,
             partial(Tally if meter is None else partial(MeteredTally, meter), named=_named(app)),
         )
-        tasks = TaskRegistry(app, lambda: self.worker.now(), self._name)  # noqa: PLW0108 - there is none yet
-        self._programs = tasks.programs
-        self.worker = Worker(
-            configure.worker,
-            tasks,
-            settings,
-            ports,
+        self._programs = Programs()
+        workload = Workload(
+            tasks=app.tasks,
+            built_in=built_in_tasks(app, lambda: self.worker.now(), self._programs, self._name),  # noqa: PLW0108 - there is none yet
             served=configure.queues,
-            group=configure.group,
             middleware=app.middlewares,
             hours=app.windows,
-            stays=place.stays,
             limits=app.limits,
             tracing=app.tracing,
         )
+        self.worker: Worker = Worker(
+            configure.worker, workload, settings, ports, group=configure.group, stays=place.stays
+        )
         if settings.incident_locals:
-            self.worker.strays.show_locals = redact_values
+            self.worker.unhandled.show_locals = redact_values
 
     @classmethod
     async def begin(
@@ -270,7 +263,7 @@ class WorkerRuntime:
         finally:
             if declaring is not None:
                 declaring.cancel()
-            worker.strays.tell_all()
+            worker.unhandled.tell_all()
             if app.deputy is self._locks:
                 app.deputy = None
             if self._busy is not None:
@@ -290,7 +283,7 @@ class WorkerRuntime:
             await self._app.background.aclose(LAST_WORK)
         self._programs.kill()  # of deliveries that did not end within the grace: others make them again
         self._staged(StopStage.CLOSING, 0)
-        await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
+        await asyncio.gather(leave_lifespans(self._lifespans), self._subprocesses.close())
         if not self._stays:
             await export_last_spans(self._app.tracing)
 

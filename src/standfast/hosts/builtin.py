@@ -1,8 +1,8 @@
 """The canary: a job that shows that a queue is served. Every worker knows its task without anyone declaring it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,9 +17,7 @@ from standfast.observe.alerts.delivery import POLICY as DELIVERY
 from standfast.observe.alerts.senders import Programs
 from standfast.task import Task, declare_task
 
-CANARY = "standfast.canary"
-"""The name of the task, and the tag of its jobs."""
-
+CANARY = "standfast.canary"  # the name of the task, and the tag of its jobs
 CANARY_POLICY = Policy(priority=PRIORITIES[-1], max_attempts=3, tags=(CANARY,), keep_result=timedelta(minutes=5))
 
 
@@ -42,37 +40,12 @@ def new_canary(queue: str, within: timedelta) -> NewJob:
     )
 
 
-# Tasks that every worker knows without anyone declaring them: the canary, and the delivery of notices.
-
-D = TypeVar("D")
-
-
-class TaskRegistry(Mapping[str, Task[..., Any]]):
-    """The tasks of an app, those declared later included, and those that are built in."""
-
-    def __init__(self, app: Standfast, now: Callable[[], datetime], name: str = "") -> None:
-        self._tasks = app.tasks
-        self.programs = Programs()
-        """What deliveries have started."""
-        deliver = deliver_by(lambda: replace(app.watching, app=name), now, self.programs)
-        self._built_in = {
-            CANARY: declare_task(canary, CANARY, CANARY_POLICY, app),
-            DELIVER: declare_task(deliver, DELIVER, DELIVERY, app),
-        }
-
-    def get(self, name: str, default: D | None = None) -> Task[..., Any] | D | None:  # type: ignore[override]
-        """Return the task, or the default; asked for every job, so the usual case comes first."""
-        return self._tasks.get(name) or self._built_in.get(name) or default
-
-    def __getitem__(self, name: str) -> Task[..., Any]:
-        found = self.get(name)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._tasks
-        yield from (name for name in self._built_in if name not in self._tasks)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def built_in_tasks(
+    app: Standfast, now: Callable[[], datetime], programs: Programs, name: str = ""
+) -> dict[str, Task[..., Any]]:
+    """Return the tasks that every worker knows: the canary, and the delivery of notices, which starts `programs`."""
+    deliver = deliver_by(lambda: replace(app.watching, app=name), now, programs)
+    return {
+        CANARY: declare_task(canary, CANARY, CANARY_POLICY, app),
+        DELIVER: declare_task(deliver, DELIVER, DELIVERY, app),
+    }

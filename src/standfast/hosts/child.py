@@ -32,15 +32,12 @@ def open_blackbox(stacks: Path) -> None:
     preparing.rename(stacks)  # from now on the signal does not end this process, and may be sent
 
 
-# The child process itself: `python -m standfast.child FD`, started by a supervisor.
-#
-# It hears on the inherited socket which app to load, says hello, and works until it is told to stop. It always ends
-# by `os._exit`: a handler's thread that does not stop must not keep the process, whose claims wait to be released.
+# `python -m standfast.hosts.child FD` hears on the inherited socket which app to load, says hello, and works until
+# it is told to stop. It ends by `os._exit`: a thread that does not stop must not keep the process, whose claims
+# wait.
 
 ORPHAN_CHECK = 0.2
-
-LAST_LINES = 1.0
-"""Seconds for what was said last to reach the terminal."""
+LAST_LINES = 1.0  # seconds for what was said last to reach the terminal
 
 
 def main() -> None:
@@ -63,19 +60,19 @@ async def _child(end: socket.socket) -> None:
     try:
         app = load_app(configure.target, configure.app_dir)
         logs = attach_logs(app.events, configure.logs, configure.worker)
-        life = await WorkerRuntime.begin(app, configure, channel, place)
+        runtime = await WorkerRuntime.begin(app, configure, channel, place)
     except StandfastError as error:
         channel.send(Failed(str(error), "".join(traceback.format_exception(error))))
         await channel.receive()  # the supervisor hangs up when it has heard
         return
     keep_log_tails(logging.getLogger())
     keep_log_ring(Path(configure.log), logging.getLogger())
-    worker, loop = life.worker, asyncio.get_running_loop()
-    install_excepthooks(worker.strays, loop)
+    worker, loop = runtime.worker, asyncio.get_running_loop()
+    install_excepthooks(worker.unhandled, loop)
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
-    loop.add_signal_handler(signal.SIGTERM, lambda: worker.retire(life.settings.grace))
+    loop.add_signal_handler(signal.SIGTERM, lambda: worker.retire(runtime.settings.grace))
     try:
-        await life.run()
+        await runtime.run()
     finally:
         logs.close(LAST_LINES)
     leave(0)

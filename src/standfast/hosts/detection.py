@@ -46,17 +46,10 @@ def refuse_greenlets(modules: Mapping[str, object] | None = None) -> None:
         )
 
 
-# Whether this process serves requests: a worker is to live in those that do, and in no others.
-#
-# serves       a worker of gunicorn, uvicorn, hypercorn; daphne, waitress, mod_wsgi; `flask run`, `runserver`
-# after a fork gunicorn's master with --preload, uWSGI's master: their workers are forked from it, and serve
-# not          a reloader's parent, another command of Flask or Django, a shell, a test, a process of our own
-# unknown      anything else: nothing is started before the first request, and that is said
-#
-# The names of a server's inner functions change with its releases. So they may show that a process serves, but never
-# that it does not: for that it takes the command line, the environment, or how the process was started.
-#
-# What is looked at is a `Scene`, so that all this can be read, and tried, without a server.
+# A worker lives in processes that serve requests, and in no others. Server frames may show that a process serves,
+# never that it does not, because their names change between releases: for that it takes the command line, the
+# environment, or how the process was started. What is looked at is a `Scene`, so all this can be tested without a
+# server.
 
 
 class Verdict(Enum):
@@ -281,8 +274,7 @@ def _flask(scene: Scene) -> Decision | None:
     return Decision(Verdict.SERVES, "this is `flask run`", deaf=True)
 
 
-_FLASK_VALUES = {"-A", "--app", "-e", "--env-file"}
-"""Options of `flask` that are followed by a value."""
+_FLASK_VALUES = {"-A", "--app", "-e", "--env-file"}  # options of `flask` that are followed by a value
 
 
 def _flask_command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -53,11 +53,11 @@ from standfast.worker.worker import FLUSH_LIMIT, LAST_WORDS, Worker
 
 
 class ProcessHooks:
-    """The hooks of a host. `strays` is who hears: that of the latest life; if `whole`, also what no handler did."""
+    """The hooks of a host. `unhandled` is who hears: that of the latest life; if `whole`, also what no handler did."""
 
     def __init__(self, *, whole: bool = False) -> None:
         self._whole = whole
-        self.strays: UnhandledErrors | None = None
+        self.unhandled: UnhandledErrors | None = None
         self._hooks = ExitStack()
         self._stacks: IO[str] | None = None
         self._others = False
@@ -83,8 +83,8 @@ class ProcessHooks:
 
     def heard(self, *told: Any, **more: Any) -> bool:
         """Hear of an exception as `UnhandledErrors` does; tell whether it will be told."""
-        strays = self.strays
-        return strays is not None and strays.heard(*told, **more)
+        unhandled = self.unhandled
+        return unhandled is not None and unhandled.heard(*told, **more)
 
     def end(self) -> None:
         """Put the hooks back."""
@@ -95,9 +95,8 @@ class ProcessHooks:
             self._stacks = None
 
 
-# One life of the worker inside a host: a thread with an event loop of its own, from its first word to its last.
-#
-# A thread for each life, so that a handler which blocks one event loop does not keep the next life from beginning.
+# Each life has a thread of its own, so a handler that blocks one event loop does not keep the next life from
+# beginning.
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +108,7 @@ class WorkerThread:
         self,
         app: Standfast,
         worker: str,
-        presence: ProcessHooks,
+        hooks: ProcessHooks,
         beater_pid: int,
         *,
         ready: Callable[[HostReady], None],
@@ -117,7 +116,7 @@ class WorkerThread:
     ) -> None:
         self._app = app
         self.worker = worker
-        self._presence = presence
+        self._hooks = hooks
         self._beater_pid = beater_pid
         self._ready = ready
         self._over = over
@@ -179,7 +178,7 @@ class WorkerThread:
             configure = await channel.receive()
             if not isinstance(configure, Configure):
                 return
-            self._presence.write_stacks(Path(configure.dump))
+            self._hooks.write_stacks(Path(configure.dump))
             place = RuntimePlace(folder_here(), stays=True, locks=AttemptLocks, alarms=alarms, staged=self._staged)
             try:
                 life = await WorkerRuntime.begin(self._app, configure, channel, place)
@@ -193,8 +192,8 @@ class WorkerThread:
             channel.close()
 
     async def _work(self, life: WorkerRuntime) -> None:
-        self._presence.strays = life.worker.strays
-        hear_loop(life.worker.strays, asyncio.get_running_loop())
+        self._hooks.unhandled = life.worker.unhandled
+        hear_loop(life.worker.unhandled, asyncio.get_running_loop())
         adaptive = self._app.limits.adaptive
         if adaptive is not None and not adaptive.watches:
             adaptive.watch_loop(asyncio.get_running_loop())  # it shares the interpreter with the requests
@@ -249,23 +248,13 @@ class AttemptLocks(SupervisedLocks):
         return None if logged_here() is None else super().keep(holding)
 
 
-# The stay of a worker in this process, from a start to a stop: its beater, kept alive, and its lives.
-#
 # beater starts ─► it sends a line: a life begins ─► … ─► stop: lives end, then the beater
-# ▲                                                  │
-# └──── it is gone: its lives end as lost ◄──────────┘  (unless something is wrong that trying mends not)
-#
-# One thread has the beater and hears it. All threads are daemons: none keeps the process.
+# A beater that is gone is replaced, and its lives end as lost. One thread hears it; all threads are daemons.
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
-SETTLED_AFTER = 60.0
-"""Seconds after which the end of a beater is a new trouble, and no more of the one before."""
-
-SILENCE = 30.0
-"""Seconds without a word after which a beater is looked at twice, and then replaced."""
-
-GIVEN_BACK_WITHIN = 5.0
-"""Seconds for the beater to give back what is left, and to end."""
+SETTLED_AFTER = 60.0  # seconds after which the end of a beater is a new trouble, and no more of the one before
+SILENCE = 30.0  # seconds without a word after which a beater is looked at twice, and then replaced
+GIVEN_BACK_WITHIN = 5.0  # seconds for the beater to give back what is left, and to end
 
 
 class EmbeddedWorker:
@@ -275,7 +264,7 @@ class EmbeddedWorker:
         self._app = app
         self._begin = begin
         self._tick = tick
-        self.presence = ProcessHooks(whole=whole)
+        self.hooks = ProcessHooks(whole=whole)
         self._changing = threading.Condition()
         self._lives: dict[str, WorkerThread] = {}
         self._line: HostEnd | None = None
@@ -284,8 +273,7 @@ class EmbeddedWorker:
         self._thread = threading.Thread(target=self._run, name=f"{OUR_THREADS}host", daemon=True)
         self.stopping = threading.Event()
         self.ready = threading.Event()
-        self.settled = threading.Event()
-        """Set while it works, or once it never will again."""
+        self.settled = threading.Event()  # set while it works, or once it never will again
         self.failure: ConfigurationError | None = None
 
     @property
@@ -296,7 +284,7 @@ class EmbeddedWorker:
     def start(self) -> None:
         """Begin, in a thread."""
         self._thread.start()
-        self.presence.begin()
+        self.hooks.begin()
 
     def stop(self, grace: float) -> None:
         """Stop within the grace and a little more; what still runs then is given back once this process is gone."""
@@ -314,7 +302,7 @@ class EmbeddedWorker:
             left = sum(life.running for life in self._lives.values())
         if not left and self._thread.is_alive():
             self._over.wait(max(ends_at - time.monotonic(), GIVEN_BACK_WITHIN))
-        self.presence.end()
+        self.hooks.end()
         self._app.events.emit(HostStopped(left))
 
     def runs_this(self) -> bool:
@@ -433,7 +421,7 @@ class EmbeddedWorker:
                     self._not_ready()
                 self._changing.notify_all()
 
-        life = WorkerThread(self._app, worker, self.presence, self.beater_pid or 0, ready=self._works, over=over)
+        life = WorkerThread(self._app, worker, self.hooks, self.beater_pid or 0, ready=self._works, over=over)
         with self._changing:
             self._lives[worker] = life
         life.begin(end, lock)

@@ -62,9 +62,6 @@ class SwitchInterval:
             sys.setswitchinterval(before)
 
 
-# How another process would load an app that is loaded here: MODULE:APP, and the folder that MODULE is in.
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """MODULE:APP and where MODULE is looked for first; no name where nobody else could load it."""
@@ -133,10 +130,7 @@ def _folder_of(module_name: str, module: ModuleType | None) -> str:
     return str(path.parents[depth])
 
 
-# A host: the process of a web server, or of anything else, in which a worker runs jobs besides.
-#
-# new ─► starting ─► working ◄─► starting (its beater was lost) ─► stopping ─► stopped ─► starting …
-# └─► failed: something has to be put right              off: it is not to work in this process
+# new ─► starting ─► working ◄─► starting (its beater was lost) ─► stopping ─► stopped ─► starting; or failed, or off
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +158,7 @@ class Host:
     in its threads and its event loop.
     """
 
-    _stay: EmbeddedWorker | None
+    _embedded: EmbeddedWorker | None
     _changing: AbstractContextManager[bool]
 
     def __init__(
@@ -197,27 +191,27 @@ class Host:
     @property
     def state(self) -> HostState:
         """How it is doing."""
-        stay = self._stay
-        if stay is None:
+        embedded = self._embedded
+        if embedded is None:
             if self._off:
                 return HostState.OFF
             return HostState.STOPPED if self._was_stopped else HostState.NEW
-        if stay.stopping.is_set():
+        if embedded.stopping.is_set():
             return HostState.STOPPING
-        if stay.failure is not None:
+        if embedded.failure is not None:
             return HostState.FAILED
-        return HostState.WORKING if stay.ready.is_set() else HostState.STARTING
+        return HostState.WORKING if embedded.ready.is_set() else HostState.STARTING
 
     @property
     def beater_pid(self) -> int | None:
         """The number of the process that beats for the worker, while there is one."""
-        return None if self._stay is None else self._stay.beater_pid
+        return None if self._embedded is None else self._embedded.beater_pid
 
     def ready(self, timeout: Seconds | None = None) -> bool:
         """Wait until the worker is ready, but no longer than this; tell whether it is."""
-        stay = self._stay
-        if stay is not None:
-            stay.settled.wait(as_seconds(timeout))
+        embedded = self._embedded
+        if embedded is not None:
+            embedded.settled.wait(as_seconds(timeout))
         return self.state is HostState.WORKING
 
     def start(self) -> None:
@@ -227,7 +221,7 @@ class Host:
         off.
         """
         with self._changing:  # who starts while another stops waits for it
-            if self._stay is not None:
+            if self._embedded is not None:
                 return
             if switched() is False or in_our_own_process():
                 self._off = True
@@ -241,22 +235,22 @@ class Host:
             refuse_greenlets()
             begin = self._begin()
             count_here(self.app, begin.metrics_dir)
-            stay = EmbeddedWorker(self.app, begin, _narrator_of(self.app).tick, whole=self._stray_exceptions)
+            embedded = EmbeddedWorker(self.app, begin, _narrator_of(self.app).tick, whole=self._stray_exceptions)
             _stop_at_exit()
             # Noted before its start: SIGTERM may end this process during it, and then stops what is noted.
-            self._stay, self._off, self._was_stopped = stay, False, False
+            self._embedded, self._off, self._was_stopped = embedded, False, False
             _RUNNING[id(self.app)] = self
-            stay.start()
+            embedded.start()
             self.app.background.open()
             adaptive = self.app.limits.adaptive
-            self._turns.begin(None if adaptive is None else adaptive.turn)
+            self._switch_interval.begin(None if adaptive is None else adaptive.turn)
         if self.required:
-            self._demand(stay)
+            self._demand(embedded)
 
     def hear_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """With `stray_exceptions`, hear of tasks and callbacks of this event loop, too, until the next stop."""
-        if (stay := self._stay) is not None:
-            stay.presence.hear_loop(loop)
+        if (embedded := self._embedded) is not None:
+            embedded.hooks.hear_loop(loop)
 
     def stop(self, grace: Seconds | None = None) -> None:
         """Stop: take nothing more, tell running jobs, wait for them, give back what is unfinished. Bounded.
@@ -267,12 +261,12 @@ class Host:
         call it, also in the middle of a stop. A job that stops the host which runs it does not wait for itself: it
         returns at once, and is told like any other.
         """
-        if (stay := self._stay) is not None and stay.runs_this():
+        if (embedded := self._embedded) is not None and embedded.runs_this():
             _stopping(self, grace)
             return
         with self._changing:
-            stay = self._stay
-            if stay is None:
+            embedded = self._embedded
+            if embedded is None:
                 return
             given = as_seconds(grace)
             allowed = self._settings.grace if given is None else min(given, self._settings.grace)
@@ -280,11 +274,11 @@ class Host:
             close = partial(here.run, self.app.background.close, allowed)
             beside = threading.Thread(target=close, name=f"{OUR_THREADS}host-stop", daemon=True)
             beside.start()
-            stay.stop(allowed)
+            embedded.stop(allowed)
             beside.join()
-            if self._stay is stay:
-                self._turns.end()
-                self._stay, self._was_stopped = None, True
+            if self._embedded is embedded:
+                self._switch_interval.end()
+                self._embedded, self._was_stopped = None, True
                 _RUNNING.pop(id(self.app), None)
 
     async def astart(self) -> None:
@@ -331,12 +325,12 @@ class Host:
             metrics_dir=None if settings.metrics_dir is None else str(Path(settings.metrics_dir).absolute()),
         )
 
-    def _demand(self, stay: EmbeddedWorker) -> None:
+    def _demand(self, embedded: EmbeddedWorker) -> None:
         """Wait until it works, or raise the error that says why it does not."""
-        stay.settled.wait(self._start_within)
-        if stay.ready.is_set():
+        embedded.settled.wait(self._start_within)
+        if embedded.ready.is_set():
             return
-        failure = stay.failure or StandfastError(
+        failure = embedded.failure or StandfastError(
             f"the worker inside this process was not ready within {self._start_within:g} s: see the log"
         )
         self.stop(0)
@@ -344,13 +338,13 @@ class Host:
 
     def _forget(self) -> None:
         """Be as new in a forked process: what runs belongs to the parent."""
-        if self._stay is not None:
-            self._stay.forget()
+        if self._embedded is not None:
+            self._embedded.forget()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._stay = None
-        self._turns = SwitchInterval()
+        self._embedded = None
+        self._switch_interval = SwitchInterval()
         self._was_stopped = False
         self._changing = threading.RLock()  # a signal handler may stop it in the middle of a stop
 
@@ -362,8 +356,7 @@ def read_named(queues: str) -> ServedQueues:
 
 # -- one for each process --------------------------------------------------------------------------------------
 
-_RUNNING: dict[int, Host] = {}
-"""The hosts that run in this process, by the identity of their apps."""
+_RUNNING: dict[int, Host] = {}  # the hosts that run in this process, by the identity of their apps
 
 
 def has_host(app: Standfast) -> bool:

@@ -16,9 +16,7 @@ from standfast.model.display import one_line
 from standfast.observe.logs.levels import LogOptions
 from standfast.worker.options import ServedQueues
 
-MOST_FILES = 16
-"""Open files that one read may bring."""
-
+MOST_FILES = 16  # open files that one read may bring
 CHUNK = 65_536
 
 
@@ -161,10 +159,7 @@ class HostEnd:
         self._socket.close()
 
 
-# The beater's end of its line to the host, in its event loop. It never waits for a host that stands still.
-
-MOST_WAITING = 1_000
-"""Words that wait for a host which does not listen; lines of the log are left out then."""
+MOST_WAITING = 1_000  # words that wait for a host which does not listen; lines of the log are left out then
 
 
 class BeaterEnd:
@@ -236,11 +231,7 @@ def _close(files: Sequence[int]) -> None:
         os.close(file)
 
 
-# The log of a beater, written by its host: whoever runs a web server has set up one log, and looks into that.
-
-LONGEST = 8_000
-"""Characters kept of a record."""
-
+LONGEST = 8_000  # characters kept of a record
 _format = logging.Formatter()
 
 

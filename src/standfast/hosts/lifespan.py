@@ -15,6 +15,7 @@ from standfast.app import Standfast
 from standfast.context import name_of
 from standfast.errors import ConfigurationError
 from standfast.model.tracing import Tracing
+from standfast.worker.storecalls import happens_within
 
 
 def live(life: Coroutine[Any, Any, None]) -> NoReturn:
@@ -34,10 +35,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-# The last spans of a process: a provider that exports in batches has some yet, and leaving runs no `atexit`.
-
-LAST_SPANS = 2.0
-"""Seconds for them to be exported, wherever that is."""
+LAST_SPANS = 2.0  # seconds for them to be exported, wherever that is
 
 
 async def export_last_spans(tracing: Tracing | None) -> None:
@@ -52,14 +50,8 @@ async def export_last_spans(tracing: Tracing | None) -> None:
             loop.call_soon_threadsafe(over.set)
 
     threading.Thread(target=export, args=(tracing,), name="standfast-last-spans", daemon=True).start()
-    try:
-        async with asyncio.timeout(LAST_SPANS):
-            await over.wait()
-    except TimeoutError:
-        return
+    await happens_within(LAST_SPANS, over.wait())
 
-
-# What an app sets up in each worker process before its first job, and tears down after its last.
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from functools import partial
 from random import Random
+from typing import TypeVar
 
 from standfast.admin.catalogue import catalogue_of
 from standfast.app import Standfast
@@ -28,17 +30,15 @@ from standfast.schedules.declarations import Declarer, Synchronised, release_of,
 from standfast.schedules.description import describe
 from standfast.settings import Loaded
 from standfast.stores.backend import Backend
-from standfast.stores.verb import arun_procedure
+from standfast.stores.verb import Procedure, arun_procedure
 from standfast.worker.options import ServedQueues
 from standfast.worker.worker import Worker
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
-
-LOOK_AGAIN = 300.0
-"""Seconds until a worker looks again whether those have gone whose schedules it does not declare."""
-
-NAMED = 5
-"""So many schedules are named in an alert."""
+LOOK_AGAIN = 300.0  # seconds until a worker looks again whether those have gone whose schedules it does not declare
+NAMED = 5  # so many schedules are named in an alert
 
 
 async def bring_in_declared(
@@ -59,36 +59,33 @@ async def bring_in_declared(
         ahead,
         code=None if settings.name else code,
     )
-    pauses = RetryDelays(Random())  # noqa: S311 - jitter
     kept = set[str]()
     while True:
         try:
-            done = await arun_procedure(backend.arun, synchronise(backend.verbs, who, *declared))
-        except StoreError:  # the claims say what is wrong
-            await asyncio.sleep(pauses.next())
+            done = await _until_answered(backend, lambda: synchronise(backend.verbs, who, *declared))
         except Exception:
             log.exception("what this app declares could not be brought into the store")
             return
-        else:
-            _tell(app, who, done)
-            worker.ask_for_beat()  # a schedule that is new may be due before the next one
-            for name in done.kept.keys() - kept:
-                app.events.emit(ScheduleShared(name, who.app, done.kept[name]))
-            if done.outlived is not None and done.retired:
-                await _alert(backend, _retirement(worker, who, done, done.outlived))
-            if not done.kept:
-                return
-            kept |= done.kept.keys()
-            await asyncio.sleep(LOOK_AGAIN)
+        _tell(app, who, done)
+        worker.ask_for_beat()  # a schedule that is new may be due before the next one
+        for name in done.kept.keys() - kept:
+            app.events.emit(ScheduleShared(name, who.app, done.kept[name]))
+        if done.outlived is not None and done.retired:  # the rule about incidents alerts people
+            incident = _retirement(worker, who, done, done.outlived)
+            await _until_answered(backend, partial(write_incident, backend.verbs, incident))
+        if not done.kept:
+            return
+        kept |= done.kept.keys()
+        await asyncio.sleep(LOOK_AGAIN)
 
 
-async def _alert(backend: Backend, incident: Incident) -> None:
-    """Write an incident, of which the rule about incidents alerts people."""
+async def _until_answered(backend: Backend, make: Callable[[], Procedure[T]]) -> T:
+    """Run a procedure, again and again until the store answers; the claims say what is wrong with it."""
     pauses = RetryDelays(Random())  # noqa: S311 - jitter
     while True:
         try:
-            return await arun_procedure(backend.arun, write_incident(backend.verbs, incident))
-        except StoreError:  # the claims say what is wrong
+            return await arun_procedure(backend.arun, make())
+        except StoreError:
             await asyncio.sleep(pauses.next())
 
 
@@ -124,11 +121,7 @@ def _tell(app: Standfast, who: Declarer, done: Synchronised) -> None:
         app.events.emit(ReleaseOlder(who.release, done.newer))
 
 
-# Publishes what the app of a worker consists of, beside its work, for those who have the store alone.
-
-TRY_AGAIN = 60.0
-"""Seconds after which it is tried again where the store did not answer."""
-
+TRY_AGAIN = 60.0  # seconds after which it is tried again where the store did not answer
 AGAIN = FRESH_FOR.total_seconds() + TRY_AGAIN
 """Seconds after which a worker that still lives says so again: what nobody publishes is forgotten some day."""
 
@@ -156,9 +149,6 @@ async def keep_published(app: Standfast, target: str, loaded: Loaded, backend: B
             return
         else:
             await asyncio.sleep(AGAIN)
-
-
-# What a worker is told that may be a slip, and no error: an unused queue, a program or name that is not there.
 
 
 def warn_of_unused_queues(app: Standfast, served: ServedQueues | None) -> None:

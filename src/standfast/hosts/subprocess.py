@@ -41,9 +41,7 @@ from standfast.worker.isolation.messages import (
 )
 from standfast.worker.messages import Failed
 
-LAST_LINES = 1.0
-"""Seconds for what was said last to reach the terminal."""
-
+LAST_LINES = 1.0  # seconds for what was said last to reach the terminal
 LOOK_EVERY = 1.0
 """Seconds between two looks at the line, which a handler may have closed with all that it found open."""
 

@@ -1,4 +1,4 @@
-"""The supervisor as a courier: sends what waits to be delivered, also when its children hang or serve others.
+"""The supervisor as a sender: sends what waits to be delivered, also when its children hang or serve others.
 
     something is due ─► registered ─► claim ─► sent in threads, beating ─► finished ─► buried as stopped
                                         └──── whenever there is a place free ◄──┘
@@ -265,7 +265,7 @@ class Alerting:
         events: Events,
         settings: Settings,
         *,
-        courier: Callable[..., NotificationSender],
+        sender: Callable[..., NotificationSender],
         children: Callable[[], Sequence[Child]],
         beat_now: Callable[[], None],
         survey: Survey | None = None,
@@ -277,7 +277,7 @@ class Alerting:
         self._children = children
         self._beat_now = beat_now
         self._watching = ALERTS_OFF
-        self._courier = courier(watching=lambda: self._watching)
+        self._sender = sender(watching=lambda: self._watching)
         self._keeper: Monitor | None = None
         self._pinger = Pinger(calls)
         self._measures = Measures(clock, survey)
@@ -373,7 +373,7 @@ class Alerting:
 
     async def close(self, seconds: float, hurry: asyncio.Event) -> None:
         """Tell no more, and wait for what is being delivered, no longer than that."""
-        await self._courier.close(seconds, hurry)
+        await self._sender.close(seconds, hurry)
 
     async def _withdraw(self) -> None:
         """Take from the board what the app said before its alerts were switched off; who looks says it again."""
@@ -441,7 +441,7 @@ class Alerting:
             for alert in alerts:
                 self._events.emit(kind(alert.rule, alert.subject, alert.severity.value, alert.says))
         if made.notices or _deliveries_wait(made):
-            task = asyncio.ensure_future(self._courier.deliver_due())
+            task = asyncio.ensure_future(self._sender.deliver_due())
             self._errands.add(task)
             task.add_done_callback(self._errands.discard)
 

@@ -27,11 +27,9 @@ class ChildSlot:
     """Where a supervisor has one child, or for a moment two, of which one relieves the other."""
 
     def __init__(self) -> None:
-        self.kept = asyncio.Event()
-        """Set while a child is to be here."""
+        self.kept = asyncio.Event()  # set while a child is to be here
         self.kept.set()
-        self.told_empty = False
-        """Whether it was said that nobody is here any more."""
+        self.told_empty = False  # whether it was said that nobody is here any more
 
     @property
     def drained(self) -> bool:
@@ -39,18 +37,9 @@ class ChildSlot:
         return not self.kept.is_set()
 
 
-# A child as its supervisor sees it, and the port behind which real and simulated processes look the same.
-#
-# starting ─► working ─► leaving ─► gone
-# └──────────┴──────────────────►┘
-
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-MOST_TOLD = 100
-"""Of so many cancelled jobs that go on its beat tells."""
-
-KILL_AFTER_GRACE = 8.0
-"""Seconds beyond the grace after which a child that was told to leave is killed."""
+MOST_TOLD = 100  # of so many cancelled jobs that go on its beat tells
+KILL_AFTER_GRACE = 8.0  # seconds beyond the grace after which a child that was told to leave is killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +103,7 @@ class ChildProcess(Protocol):
         ...
 
     @property
-    def notes(self) -> ClaimLogReader:
+    def claim_log(self) -> ClaimLogReader:
         """What it has in hand, readable also after its death."""
         ...
 
@@ -183,56 +172,39 @@ class Child:
     """Set when it has heard of an accepted beat, and with it of what it is to adopt: it works now."""
     greeted: bool = False
     """Whether it has said hello: if it is starting still, it waits for the store to register it."""
-    failed: bool = False
-    """Whether it could not start."""
+    failed: bool = False  # whether it could not start
     ended_attempts: int = 0
-    waiting: int = 0
-    """How many of its jobs wait for the results of others, where it has no place left."""
+    waiting: int = 0  # how many of its jobs wait for the results of others, where it has no place left
     lag: float | None = None
     """Seconds that its event loop was late when it last gave a sign of life; None before it could tell."""
-    slots: int = 1
-    """How many jobs it may run at a time."""
-    began_with: int | None = None
-    """Bytes of memory that it took when it began to work, where that is watched."""
-    store_id: str | None = None
-    """Which store it was registered in, where that is known."""
+    slots: int = 1  # how many jobs it may run at a time
+    began_with: int | None = None  # bytes of memory that it took when it began to work, where that is watched
+    store_id: str | None = None  # which store it was registered in, where that is known
     disowned: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it says that the store does not know it any more; `had` are the jobs that it had then."""
     had: tuple[InvolvedJob, ...] = ()
-    lost: bool = False
-    """Whether others have buried it."""
+    lost: bool = False  # whether others have buried it
     dropped: bool = False
     """Whether nobody beats for it any more, as it should have ended and its process is not ours to kill."""
-    retired: bool = False
-    """Whether it said that it leaves of its own accord; `worked`: after it has run something."""
+    retired: bool = False  # whether it said that it leaves of its own accord; `worked`: after it has run something
     worked: bool = False
-    verdict: str = ""
-    """What it said, or was found, to be its trouble."""
-    incident: str = ""
-    """Under which id its end is kept, if that is an incident."""
-    incident_told: bool = False
-    """Whether others know that id by now, so that it must not change any more."""
-    where: str = ""
-    """Where in the user's code it hung, as far as that is known."""
-    portrait: Mapping[str, str] | None = None
-    """How it was found when it hung: texts by name."""
+    verdict: str = ""  # what it said, or was found, to be its trouble
+    incident: str = ""  # under which id its end is kept, if that is an incident
+    incident_told: bool = False  # whether others know that id by now, so that it must not change any more
+    where: str = ""  # where in the user's code it hung, as far as that is known
+    portrait: Mapping[str, str] | None = None  # how it was found when it hung: texts by name
     stuck: set[ClaimRef] = field(default_factory=set)
     told: Mapping[ClaimRef, float] = field(default_factory=dict)
     """Claims whose job was cancelled, and since which boot time it has been told so; they go on as long as they are
     here."""
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
-    place: ChildSlot | None = None
-    """Where it works; None for a child that runs suspects."""
-    replace: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when another child should take its place."""
+    place: ChildSlot | None = None  # where it works; None for a child that runs suspects
+    replace: asyncio.Event = field(default_factory=asyncio.Event)  # set when another child should take its place
     relieves: "Child | None" = None
-    successor: "Child | None" = None
-    """The child that takes its place, where one was started before it was needed."""
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its process has ended."""
-    killed_to_stop: bool = False
-    """Whether it was ended though there is nothing wrong with it."""
+    successor: "Child | None" = None  # the child that takes its place, where one was started before it was needed
+    gone: asyncio.Event = field(default_factory=asyncio.Event)  # set when its process has ended
+    killed_to_stop: bool = False  # whether it was ended though there is nothing wrong with it
     _pictured: asyncio.Future[str] | None = None
     _killings: dict[ClaimRef, asyncio.Future[Killed]] = field(default_factory=dict)
     _executioner: asyncio.TimerHandle | None = None
@@ -250,17 +222,17 @@ class Child:
     @property
     def has_claimed(self) -> bool:
         """Whether it has asked for jobs and been answered."""
-        return read_claim_log(self.process.notes).closed_call > 0
+        return read_claim_log(self.process.claim_log).closed_call > 0
 
     @property
     def runs_cancelled_only(self) -> bool:
         """Whether all that it has left are jobs that were told to end because they were cancelled."""
-        held = read_claim_log(self.process.notes).held
+        held = read_claim_log(self.process.claim_log).held
         return bool(held) and held <= self.told.keys()
 
     def beat(self, memory: int | None = None, now: float | None = None) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed. Given the boot time, say how it is."""
-        noted = read_claim_log(self.process.notes)
+        noted = read_claim_log(self.process.claim_log)
         vitals = None if now is None else self._vitals(noted, memory, now)
         return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at, vitals)
 
@@ -345,7 +317,7 @@ class Child:
 
     def death(self, end: Exit) -> Death:
         """Return what its end means for its claims."""
-        noted = read_claim_log(self.process.notes)
+        noted = read_claim_log(self.process.claim_log)
         if self.stuck:
             return Death(
                 DeathKind.CRASHED, frozenset(self.stuck) & noted.running, naming(self.verdict, self.incident)

@@ -26,12 +26,8 @@ log = logging.getLogger(__name__)
 EARLY_DEATHS_LIMIT = 5
 """So many children in a row that die before they work, and the supervisor gives up, if none works."""
 
-LAST_WORDS = 1.0
-"""Seconds for what a dead child said to be heard, and for burials once somebody is in a hurry."""
-
-SUSPECTS_AT_ONCE = 24
-"""Children at most that run suspects side by side: two culprits among hundreds need some 16."""
-
+LAST_WORDS = 1.0  # seconds for what a dead child said to be heard, and for burials once somebody is in a hurry
+SUSPECTS_AT_ONCE = 24  # children at most that run suspects side by side: two culprits among hundreds need some 16
 BURIED_WITHIN = 3.0
 """Seconds after the end of the last child for what it had to be given back; then its lease sees to it."""
 
@@ -49,23 +45,20 @@ class Children:
         self._plan = plan
         self._ports = ports
         self._give_up = give_up
-        self.link: Link | None = None
-        """The way to the store, from when the first child has told where it is."""
+        self.link: Link | None = None  # the way to the store, from when the first child has told where it is
         self.windows: tuple[ClosedHours, ...] = ()
         self.places = [ChildSlot() for _ in range(plan.processes)]
         self.stopping = False
-        self.over = asyncio.Event()
-        """Set when all have left, as they were asked to."""
+        self.over = asyncio.Event()  # set when all have left, as they were asked to
         self.code_changed = asyncio.Event()
         self.early_deaths = 0
         self._children: dict[str, Child] = {}
         self._tending: set[asyncio.Task[None]] = set()
         self._launching: Counter[int] = Counter()
         """How many children are being started, by the group of suspects that they are for."""
-        self.hurry = asyncio.Event()
-        """Set by a second signal to stop: nothing is worth waiting for."""
+        self.hurry = asyncio.Event()  # set by a second signal to stop: nothing is worth waiting for
 
-    def children(self) -> Sequence[Child]:
+    def living(self) -> Sequence[Child]:
         """Return the children that live."""
         return list(self._children.values())
 
@@ -178,8 +171,8 @@ class Children:
         boot, now = self._ports.clock.boot(), self._ports.clock.now()
         child = Child(spec, process, pulse_at=boot, place=place, started_boot=boot, started_at=now)
         self._children[spec.worker] = child
-        if self._ports.guard is not None:
-            self._ports.guard.add(process.pid)
+        if self._ports.reaper is not None:
+            self._ports.reaper.add(process.pid)
         task = self.group.create_task(self._tend(child))
         self._tending.add(task)
         task.add_done_callback(self._tending.discard)
@@ -207,11 +200,11 @@ class Children:
         if child.phase is Phase.STARTING and not child.killed_to_stop:
             child.verdict, child.failed = child.verdict or str(end), True
         child.ended()
-        if self._ports.guard is not None:
-            self._ports.guard.remove(child.process.pid)
+        if self._ports.reaper is not None:
+            self._ports.reaper.remove(child.process.pid)
         del self._children[child.worker]
         if self.link is not None:
-            self.link.wards.child_died(child.worker)
+            self.link.locks.child_died(child.worker)
         if self.stopping and not self._children:
             self.over.set()
         await self._testify(child, end)
@@ -220,7 +213,7 @@ class Children:
         else:
             assert self.link is not None  # it has been registered
             await self.link.bury(child, child.death(end))
-            await self.link.wards.all_given_back(child.worker)
+            await self.link.locks.all_given_back(child.worker)
         child.process.forget()
         self.gone(child)
 
@@ -232,9 +225,9 @@ class Children:
 
     async def _testify(self, child: Child, end: Exit) -> None:
         """Have the end witnessed; whatever goes wrong with that, what the child had is given back."""
-        if self._ports.witness is not None and not child.incident_told:
+        if self._ports.detector is not None and not child.incident_told:
             try:
-                await self._ports.witness.saw_end(child, end)
+                await self._ports.detector.saw_end(child, end)
             except Exception:
                 log.exception("no incident could be made of the end of worker %s", child.worker)
 

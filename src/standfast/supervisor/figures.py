@@ -27,11 +27,8 @@ log = logging.getLogger(__name__)
 MISSED_AFTER = 10.0
 """Seconds after which the second of the fleet looks in the place of the first; the third after twice as many."""
 
-REST = 15.0
-"""Seconds between two looks at least: less than a minute, so that none is missed."""
-
-LONG_REST = 60.0
-"""Seconds after a look that found nothing: what is due is some other record."""
+REST = 15.0  # seconds between two looks at least: less than a minute, so that none is missed
+LONG_REST = 60.0  # seconds after a look that found nothing: what is due is some other record
 
 
 class FigureKeeper:

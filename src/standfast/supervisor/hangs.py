@@ -14,9 +14,7 @@ from standfast.worker.storecalls import StoreCalls
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0
-
-START_LIMIT = 60.0
-"""Seconds that a child has at least to import the app: its event loop does not turn meanwhile."""
+START_LIMIT = 60.0  # seconds that a child has at least to import the app: its event loop does not turn meanwhile
 
 
 class HangWatch:

@@ -27,9 +27,7 @@ from standfast.worker.messages import Adopt, Renewed, Revoke, Told
 from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
-
-AFTER_EXPIRY = 0.05
-"""Seconds to wait beyond someone's lease before looking whether it has beaten."""
+AFTER_EXPIRY = 0.05  # seconds to wait beyond someone's lease before looking whether it has beaten
 
 
 class Heartbeat:
@@ -50,7 +48,7 @@ class Heartbeat:
         suspects_wait: Callable[[frozenset[DueSuspects]], None],
         heed: Callable[[BeatAnswer], None] = lambda _: None,
         lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
-        witness: IncidentDetector | None = None,
+        detector: IncidentDetector | None = None,
         memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {},
         disowned: Callable[[Child], None] = lambda _: None,
     ) -> None:
@@ -63,8 +61,8 @@ class Heartbeat:
         self._heed = heed
         self._memory = memory
         self._disowned = disowned
-        self._chores = Housekeeping(
-            calls, clock, settings, events, came_back=self.look_soon, lost=lost, witness=witness
+        self._housekeeping = Housekeeping(
+            calls, clock, settings, events, came_back=self.look_soon, lost=lost, detector=detector
         )
         self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
@@ -100,7 +98,7 @@ class Heartbeat:
                 pause = await self._beat()
                 self._notice_standstill()
         finally:
-            self._chores.stop()
+            self._housekeeping.stop()
 
     def _notice_standstill(self) -> None:
         """Say so if this process has just stood still: stopped, or asleep with its machine. An outage is none."""
@@ -133,7 +131,7 @@ class Heartbeat:
         self._heed(answer)
         if answer.suspects:
             self._suspects_wait(answer.suspects)
-        self._chores.after(beats, answer, may_bury=self._may_bury(sent_at))
+        self._housekeeping.after(beats, answer, may_bury=self._may_bury(sent_at))
         return self._pause(answer, sent_at)
 
     def _note_success(self, sent_at: float, store_now: datetime) -> None:

@@ -43,13 +43,8 @@ def tell_dead(events: Events, jobs: Iterable[Job], evidence: str) -> None:
         events.emit(JobDied(job.id, job.task, job.queue, job.attempt, job.max_attempts, failure))
 
 
-# Forgets locks that nobody has used for long: an app may make up a name for each of its customers.
-
-LOCKS_AT_ONCE = 500
-"""Locks that are forgotten in one call."""
-
-LOCKS_EVERY = 3600.0
-"""Seconds between two looks at all locks, unless there was more to forget than one bite."""
+LOCKS_AT_ONCE = 500  # locks that are forgotten in one call
+LOCKS_EVERY = 3600.0  # seconds between two looks at all locks, unless there was more to forget than one bite
 
 
 class LockSweep:
@@ -71,21 +66,11 @@ class LockSweep:
             self._next_at = self._clock.boot() + LOCKS_EVERY
 
 
-# Removes the files of jobs that were forgotten, some few folders at a time.
-
 log = logging.getLogger(__name__)
-
-FILES_AT_ONCE = 500
-"""Jobs that the store is asked about in one call."""
-
-FILES_AT_ONCE_EVERY = 60.0
-"""Seconds between two bites, unless all jobs of a bite were forgotten ones."""
-
-FILES_EVERY = 600.0
-"""Seconds between the end of a round through all folders and the next."""
-
-YOUNG = 60.0
-"""Seconds for which a folder is left alone after something came into it, whatever the store says."""
+FILES_AT_ONCE = 500  # jobs that the store is asked about in one call
+FILES_AT_ONCE_EVERY = 60.0  # seconds between two bites, unless all jobs of a bite were forgotten ones
+FILES_EVERY = 600.0  # seconds between the end of a round through all folders and the next
+YOUNG = 60.0  # seconds for which a folder is left alone after something came into it, whatever the store says
 
 
 class FileSweep:
@@ -179,26 +164,14 @@ def _forget(shelf: FileStore, jobs: list[str]) -> None:
         shelf.forget(job)
 
 
-# What a beat brings to light and what is due now and again, put right beside the beats, one thing at a time.
-#
-# All of it writes where jobs live and may have to wait for a lock. A beat waits for none of it.
-#
-# claims that nobody holds ─► given back        workers that stopped beating ─► buried
-# about once a minute      ─► results, finished jobs and dead ones that are kept no longer go, and their files
-# about once an hour       ─► locks that nobody has used for long are forgotten
+# This work writes where jobs live and may wait for a lock; a beat waits for none of it.
 
-SWEEP_EVERY = 60.0
-"""Seconds between two looks for results, and for finished jobs, whose time is over."""
-
-SWEPT_AT_ONCE = 500
-"""How many of each one call forgets."""
-
+SWEEP_EVERY = 60.0  # seconds between two looks for results, and for finished jobs, whose time is over
+SWEPT_AT_ONCE = 500  # how many of each one call forgets
 SWEEP_FOR = 1.0
 """Seconds for which one look goes on where there are more; the next beat continues, and may first have to bury."""
 
-TAKEN_DOWN_WITHIN = 1.0
-"""Seconds for each thing that is taken down about a lost worker."""
-
+TAKEN_DOWN_WITHIN = 1.0  # seconds for each thing that is taken down about a lost worker
 VANISHED = Death(DeathKind.VANISHED, evidence="its worker stopped beating: its machine or processes are gone")
 
 
@@ -221,7 +194,7 @@ class Housekeeping:
         *,
         came_back: Callable[[], None],
         lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
-        witness: IncidentDetector | None = None,
+        detector: IncidentDetector | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -229,7 +202,7 @@ class Housekeeping:
         self._events = events
         self._came_back = came_back
         self._lost = lost
-        self._witness = witness
+        self._detector = detector
         self._sweep_at = clock.boot()
         self._files = FileSweep(calls, clock, lasting_file_store_of(settings))
         self._locks = LockSweep(calls, clock)
@@ -288,7 +261,7 @@ class Housekeeping:
 
     async def _take_down(self, lost: Worker) -> None:
         """Have what is known of a lost worker told, before its burial changes that; it is not waited for long."""
-        for tell in (self._lost, self._bear_witness):
+        for tell in (self._lost, self._report_loss):
             try:
                 async with asyncio.timeout(TAKEN_DOWN_WITHIN):
                     await tell(lost)
@@ -296,9 +269,9 @@ class Housekeeping:
                 why = str(error) or f"the store took over {TAKEN_DOWN_WITHIN:g} s"
                 log.warning("not all could be taken down about lost worker %s: %s", lost.info.id, why)
 
-    async def _bear_witness(self, lost: Worker) -> None:
-        if self._witness is not None:
-            self._witness.saw_loss(lost, await jobs_of(self._calls, lost.info.id))
+    async def _report_loss(self, lost: Worker) -> None:
+        if self._detector is not None:
+            self._detector.saw_loss(lost, await jobs_of(self._calls, lost.info.id))
 
     async def _sweep(self) -> bool:
         """Forget what is kept no longer; tell whether there may be more of it."""

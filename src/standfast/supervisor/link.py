@@ -16,7 +16,7 @@ from standfast.model.crash import Death, DeathKind
 from standfast.model.incidents import InvolvedJob
 from standfast.model.job import ClaimRef
 from standfast.stores.backend import KnownStore
-from standfast.stores.values import BeatAnswer, DueSuspects, Worker, WorkerInfo
+from standfast.stores.values import BeatAnswer, DueSuspects, WorkerInfo
 from standfast.supervisor.alerting import Alerting, NotificationSender
 from standfast.supervisor.child import Child
 from standfast.supervisor.figures import FigureKeeper
@@ -28,12 +28,10 @@ from standfast.supervisor.orders import CarryOut, Orders
 from standfast.supervisor.plan import Ports
 from standfast.supervisor.scheduler import Firing
 from standfast.worker.claim_log import read_claim_log
-from standfast.worker.storecalls import StoreCalls
+from standfast.worker.storecalls import StoreCalls, happens_within
 
 log = logging.getLogger(__name__)
-
-SAID_WITHIN = 1.0
-"""Seconds for a child that the store does not know any more to say which jobs it had."""
+SAID_WITHIN = 1.0  # seconds for a child that the store does not know any more to say which jobs it had
 
 
 class Link:
@@ -61,7 +59,7 @@ class Link:
         self.orders = Orders(
             calls, lambda worker: any(child.worker == worker for child in children()), order_handlers
         )
-        self.heart = Heartbeat(
+        self.heartbeat = Heartbeat(
             calls,
             clock,
             settings,
@@ -69,21 +67,21 @@ class Link:
             children=children,
             suspects_wait=suspects_wait,
             heed=self._heed,
-            lost=self._lost,
-            witness=ports.witness,
+            lost=lambda worker: self.alerting.lost(worker),  # noqa: PLW0108 - it is made with this beat
+            detector=ports.detector,
             memory=ports.memory,
             disowned=self._disowned,
         )
         self._store = KnownStore(calls.once, calls.verbs)
-        self._witness = ports.witness
+        self._detector = ports.detector
         self._asking = set[asyncio.Task[None]]()
-        self.wards = HeldLocks(calls, clock)
+        self.locks = HeldLocks(calls, clock)
         self.alerting = Alerting(
             calls,
             clock,
             events,
             settings,
-            courier=partial(
+            sender=partial(
                 NotificationSender,
                 calls,
                 clock,
@@ -94,7 +92,7 @@ class Link:
                 count=self.figures.count,
             ),
             children=children,
-            beat_now=self.heart.beat_now,
+            beat_now=self.heartbeat.beat_now,
             survey=None if ports.surveyor is None else ports.surveyor(settings),
         )
         self._any_registered = False
@@ -126,9 +124,9 @@ class Link:
         worker, pid = child.worker, child.process.pid
         bury = partial(self.calls.verbs.bury, worker, death)
         released = await self.calls.until_answered(bury, passing=(StoreError,))
-        self.heart.look_soon()
+        self.heartbeat.look_soon()
         if death.kind is DeathKind.CRASHED or child.worked:
-            self.heart.beat_now()  # there may be suspects, and they need not wait for the next turn
+            self.heartbeat.beat_now()  # there may be suspects, and they need not wait for the next turn
         if death.kind is DeathKind.STOPPED:
             self._events.emit(WorkerStopped(worker, pid, len(released)))
             return
@@ -145,16 +143,14 @@ class Link:
 
     def _disowned(self, child: Child) -> None:
         """Find out, beside the beats, why the store does not know a child any more."""
-        held = read_claim_log(child.process.notes).held
+        held = read_claim_log(child.process.claim_log).held
         task = asyncio.ensure_future(self._tell_emptied(child, held))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
     async def _tell_emptied(self, child: Child, held: Iterable[ClaimRef]) -> None:
         """Say so if the store was emptied, and what the child had: nobody else knows of these jobs any more."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SAID_WITHIN):
-                await child.disowned.wait()
+        await happens_within(SAID_WITHIN, child.disowned.wait())
         try:
             emptied = child.store_id is not None and await self._store.is_another(child.store_id)
         except StoreError as error:
@@ -164,11 +160,8 @@ class Link:
             jobs = child.had or tuple(InvolvedJob(ref.job_id, ref.fence) for ref in sorted(held))
             had = words_of(jobs) if jobs else "no jobs"
             log.error("the store was emptied, or replaced by another one: worker %s had %s", child.worker, had)
-            if self._witness is not None:
-                self._witness.saw_emptied(child, jobs, had)
-
-    async def _lost(self, worker: Worker) -> None:
-        await self.alerting.lost(worker)
+            if self._detector is not None:
+                self._detector.saw_emptied(child, jobs, had)
 
     def close(self) -> None:
         """Let go of the store."""

@@ -58,8 +58,7 @@ class HeldLocks:
         self._orphans = dict[str, HeldLock]()
         self._changed = asyncio.Event()
         self._rounds = Rounds(self, calls.once, calls.verbs, clock)
-        self.run = self._rounds.go
-        """Keeps them, for as long as the supervisor lives."""
+        self.run = self._rounds.go  # keeps them, for as long as the supervisor lives
 
     def take(self, worker: str, holds: Holds) -> None:
         """Begin to keep a place for a child."""
@@ -71,13 +70,13 @@ class HeldLocks:
 
     def let_go(self, holder: str) -> None:
         """Keep a place no longer: the child gives it back itself."""
-        if (ward := self._held.pop(holder, None)) is not None:
-            ward.close()
+        if (lock := self._held.pop(holder, None)) is not None:
+            lock.close()
 
     def child_died(self, worker: str) -> None:
         """Give back what a child had: its code can no longer run."""
-        for ward in [each for each in self._held.values() if each.worker == worker]:
-            self._orphans[ward.id] = self._held.pop(ward.id)
+        for lock in [each for each in self._held.values() if each.worker == worker]:
+            self._orphans[lock.id] = self._held.pop(lock.id)
         self._rounds.wake()
 
     async def all_given_back(self, worker: str) -> None:
@@ -97,9 +96,9 @@ class HeldLocks:
 
     def left(self, holding: Holding) -> None:
         """Note that a place was given back, or has ended by itself."""
-        ward = self._orphans.pop(holding.id, None)
-        if ward is not None:
-            ward.close()
+        lock = self._orphans.pop(holding.id, None)
+        if lock is not None:
+            lock.close()
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -113,15 +112,10 @@ class HeldLocks:
         return False
 
 
-# The permit to do what only one machine of the fleet may do at a time: a lock of the fleet's own.
-#
-# It is taken, renewed and given back by comparison of versions, and ends by the store's time: whoever dies with it
-# keeps nobody waiting for long. Its holder goes by its own boot clock, from before it asked, and so believes to have
-# it for a little less long than the store does: of two supervisors never both.
+# A permit is taken, renewed and given back by comparing versions, and ends by the store's time. Its holder counts
+# by its own boot clock from before it asked, so two supervisors never both believe to have it.
 
-RECYCLE = "recycle"
-"""The permit to replace children."""
-
+RECYCLE = "recycle"  # the permit to replace children
 GIVEN_BACK_WITHIN = 1.0
 """Seconds for the store to take one back; then it ends by itself, and nobody's stop waits for it."""
 

@@ -59,38 +59,35 @@ def _is_here() -> bool:
     return False
 
 
-# `standfast worker`: a supervisor with real processes, real signals and the machine's clock.
-
-LAST_LINES = 1.0
-"""Seconds for what was said last to reach the terminal."""
+LAST_LINES = 1.0  # seconds for what was said last to reach the terminal
 
 
 def supervise(options: WorkerOptions) -> int:
     """Run workers until told to stop; return the exit code. Raises StandfastError when they cannot run."""
-    parting = StoreCloser()
+    closer = StoreCloser()
     with private_folder() as folder:
-        asyncio.run(_supervise(options, folder, parting))
-    parting.leave()
+        asyncio.run(_supervise(options, folder, closer))
+    closer.leave()
     return 0
 
 
-async def _supervise(options: WorkerOptions, folder: Folder, parting: StoreCloser) -> None:
+async def _supervise(options: WorkerOptions, folder: Folder, closer: StoreCloser) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
     try:
         with metered(options.metrics, folder.path, events) as metering:
-            await _run(options, folder, parting, events, metering)
+            await _run(options, folder, closer, events, metering)
     finally:
         logs.close(LAST_LINES)
 
 
 async def _run(
-    options: WorkerOptions, folder: Folder, parting: StoreCloser, events: Events, metering: Metering | None
+    options: WorkerOptions, folder: Folder, closer: StoreCloser, events: Events, metering: Metering | None
 ) -> None:
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter
     early = early_settings()
-    desk = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
-    witness = IncidentDetector(clock, desk)
+    recorder = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
+    detector = IncidentDetector(clock, recorder)
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
     launcher = ProcessLauncher(options, folder, None if metering is None else metering.totals)
     opening = open_backend if metering is None else metering.open_backend
@@ -101,10 +98,10 @@ async def _run(
         clock,
         random,
         events,
-        witness,
+        detector,
         Reaper(),
         watch,
-        close_backend=parting.close,
+        close_backend=closer.close,
         memory=memory_at_hand,
         tally=tally,
         surveyor=surveyor_of,
@@ -135,7 +132,7 @@ async def _run(
     finally:
         telling.cancel()
         notifier.stopping()
-        desk.close(LAST_LINES)
+        recorder.close(LAST_LINES)
 
 
 def early_settings() -> Settings:

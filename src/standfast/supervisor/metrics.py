@@ -36,8 +36,7 @@ class Metering:
     """Metrics of one supervisor, which opens its store by `open_backend`."""
 
     def __init__(self, options: MetricsOptions, folder: Path, events: Events) -> None:
-        self.totals = Totals()
-        """What it and its children have counted."""
+        self.totals = Totals()  # what it and its children have counted
         self._meter = _meter_in(folder)
         self.totals.watch(self._meter.path)
         events.subscribe(self._meter.hear, self._meter.hears)

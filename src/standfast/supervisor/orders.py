@@ -31,17 +31,12 @@ from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
 
-KILL = "kill"
-"""What an order says by which a cancelled job is ended with the process of its own in which it runs."""
-
-LASTS = timedelta(minutes=1)
-"""How long an order waits for somebody to take it."""
-
-LONGEST = timedelta(days=1)
-"""No order waits for so long: one that says so is nonsense."""
-
-AT_ONCE = 1000
-"""How many orders one look sees."""
+DRAIN = "drain"  # let a worker leave, and start none in its place
+KILL = "kill"  # end a cancelled job with the process of its own in which it runs
+RECYCLE = "recycle"  # replace a worker
+LASTS = timedelta(minutes=1)  # how long an order waits for somebody to take it
+LONGEST = timedelta(days=1)  # no order waits for so long: one that says so is nonsense
+AT_ONCE = 1000  # how many orders one look sees
 
 
 class Order(msgspec.Struct, frozen=True):

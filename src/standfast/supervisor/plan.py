@@ -26,14 +26,10 @@ LOOK_EVERY = 0.5
 SETTLED_AFTER = 0.1
 """Seconds without another change after which a save is over: an editor may empty a file before it writes it."""
 
-MOST_FILES = 5000
-"""Files that are looked at; a look must not take longer than the time to the next."""
-
+MOST_FILES = 5000  # files that are looked at; a look must not take longer than the time to the next
 _IGNORED = frozenset({"__pycache__", "node_modules", "site-packages"})
 _OF_AN_ENVIRONMENT = "pyvenv.cfg"
-
-Seen = Mapping[str, tuple[int, int]]
-"""When each file was changed, and how long it was then."""
+Seen = Mapping[str, tuple[int, int]]  # when each file was changed, and how long it was then
 
 
 class FileWatch:
@@ -100,9 +96,6 @@ def _python_files(folder: str) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in sorted(files) if name.endswith(".py"))  # noqa: PTH118 - likewise
 
 
-# What a supervisor is given: its plan, and its ports to the world.
-
-
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What a supervisor needs from the world: real in `supervise`, virtual in the simulator."""
@@ -112,19 +105,14 @@ class Ports:
     clock: Clock
     random: Random
     events: Events
-    witness: IncidentDetector | None = None
-    """Who writes incidents; None where nobody does."""
-    guard: Reaper | None = None
-    """Who ends the children should the supervisor be killed; None where nobody does."""
-    watch: FileWatch | None = None
-    """Who sees that the code of the app changes; None where nobody looks."""
-    close_backend: Callable[[Backend], None] = lambda backend: backend.close()
-    """Lets go of the store in the end."""
+    detector: IncidentDetector | None = None  # who writes incidents; None where nobody does
+    reaper: Reaper | None = None  # who ends the children should the supervisor be killed; None where nobody does
+    watch: FileWatch | None = None  # who sees that the code of the app changes; None where nobody looks
+    close_backend: Callable[[Backend], None] = lambda backend: backend.close()  # lets go of the store in the end
     memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {}
     """Tells the resident bytes of processes, as far as that costs next to nothing."""
 
-    tally: Callable[[Clock], Tally] = Tally
-    """Makes what counts how jobs end that no child has ended."""
+    tally: Callable[[Clock], Tally] = Tally  # makes what counts how jobs end that no child has ended
     surveyor: Callable[[Settings], Survey] | None = None
     """Gives who looks at the server of the store and at disks; None where nobody does."""
 

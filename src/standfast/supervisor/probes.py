@@ -26,12 +26,8 @@ from standfast.supervisor.alert_pace import AFTER_FAILURE
 from standfast.worker.execution import ThreadCall, ThreadExecutor
 
 log = logging.getLogger(__name__)
-
-PATIENCE = 10.0
-"""Seconds that a survey is waited for."""
-
-SERVER_EVERY = 600.0
-"""Seconds between two looks at the server of a store: it is asked for more than costs nothing."""
+PATIENCE = 10.0  # seconds that a survey is waited for
+SERVER_EVERY = 600.0  # seconds between two looks at the server of a store: it is asked for more than costs nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +38,7 @@ class StorageState:
     disks: Mapping[str, float] = field(default_factory=dict)
 
 
-Survey = Callable[[], Awaitable[StorageState | None]]
-"""Looks at the premises; None where that came to nothing."""
+Survey = Callable[[], Awaitable[StorageState | None]]  # looks at the premises; None where that came to nothing
 
 
 class Surveyor:
@@ -132,16 +127,9 @@ def used_share(path: Path) -> float:
     return used / total if total else 0.0
 
 
-# What a supervisor measures itself for alerts: how fast its store answers, and what it finds on the premises.
-
-CALLS = 20
-"""Of how many of the last calls the median is taken."""
-
+CALLS = 20  # of how many of the last calls the median is taken
 LEAST_CALLS = 5
-
-EXAMINED_EVERY = 60.0
-"""Seconds between two looks at the premises."""
-
+EXAMINED_EVERY = 60.0  # seconds between two looks at the premises
 Run = Callable[[Verb[Any]], Awaitable[Any]]
 
 

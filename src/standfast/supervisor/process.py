@@ -29,6 +29,7 @@ from standfast.settings import URL_VARIABLE
 from standfast.supervisor.child import ChildSpec, Exit
 from standfast.supervisor.incidents.snapshot import seen_from_outside
 from standfast.worker.claim_log import ClaimLogFileReader
+from standfast.worker.isolation.memory import resident
 from standfast.worker.messages import Configure, SocketChannel
 from standfast.worker.options import WorkerOptions
 
@@ -96,29 +97,17 @@ def _remove_if_abandoned(folder: Path) -> None:
         os.close(lock)
 
 
-# How much memory processes take: what of it is resident.
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PS_WITHIN = 5.0
 
 
 def memory_of(pids: Sequence[int]) -> Mapping[int, int]:
     """Return the resident bytes of processes; of those that are gone, nothing."""
-    return _by_proc(pids) if sys.platform == "linux" else _by_ps(pids)
+    return memory_at_hand(pids) if sys.platform == "linux" else _by_ps(pids)
 
 
 def memory_at_hand(pids: Sequence[int]) -> Mapping[int, int]:
     """Return the same where that costs next to nothing: on Linux; elsewhere nothing."""
-    return _by_proc(pids)
-
-
-def _by_proc(pids: Sequence[int]) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    for pid in pids:
-        with suppress(OSError, ValueError):
-            _, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-            found[pid] = int(resident) * _PAGE
-    return found
+    return {pid: taken for pid in pids if (taken := resident(pid))}
 
 
 def _by_ps(pids: Sequence[int]) -> Mapping[int, int]:
@@ -130,27 +119,16 @@ def _by_ps(pids: Sequence[int]) -> Mapping[int, int]:
         return {}
 
 
-# A child process of ours, waited for in a thread of its own, so that all the kernel knows of its end is known.
-#
-# runs ─► ended: a zombie, still its number ─► taken: the kernel has forgotten it
-#
-# The kernel tells once what a process has used, to who takes its status; event loops throw that away. Between its
-# end and that moment /proc still has its limits and its cgroup. So the end is seen first, then that is read, and then
-# the status is taken.
-#
-# A number whose process was taken may be another's at once. So signals go by pidfd, which never means another one,
-# and under a lock that the taking needs as well: that alone does where there is no pidfd.
+# The kernel tells once what a process has used, to whoever takes its status, and /proc keeps its limits and cgroup
+# until then. So a thread sees the end first, reads those, and takes the status. After that its number may be
+# another process's: signals go by pidfd where there is one, and under the lock that guards the taking.
 
 LOOK_EVERY = 0.05
 """Seconds between two looks for its end on systems where that cannot be seen without taking it (macOS)."""
 
-LOST_STATUS = 255
-"""What is told of a process whose status somebody else took, or is lost."""
-
+LOST_STATUS = 255  # what is told of a process whose status somebody else took, or is lost
 _CAN_SEE = hasattr(os, "waitid") and hasattr(os, "WNOWAIT")
-
-_LEFT = ("limits", "cgroup")
-"""What /proc tells of a process that has ended."""
+_LEFT = ("limits", "cgroup")  # what /proc tells of a process that has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +217,9 @@ def of_proc(pid: int, name: str) -> str:
         return ""
 
 
-# Real children: started with a fresh interpreter, spoken to over a socket pair, noted in a private folder.
-
-STACKS_WITHIN = 1.0
-"""Seconds that a hung child is given to write down where it is."""
-
-STACKS_SETTLE = 0.03
-"""Seconds without another line after which it has written all."""
-
-MOST_STACKS = 256 * 1024
-"""Bytes that are read of what it wrote."""
+STACKS_WITHIN = 1.0  # seconds that a hung child is given to write down where it is
+STACKS_SETTLE = 0.03  # seconds without another line after which it has written all
+MOST_STACKS = 256 * 1024  # bytes that are read of what it wrote
 
 
 class ProcessLauncher:
@@ -338,7 +309,7 @@ class RealChild:
         self._totals = totals
         self._left: Mapping[str, str] = {}
         self.channel = channel
-        self.notes = ClaimLogFileReader(files.notes)
+        self.claim_log = ClaimLogFileReader(files.notes)
 
     @property
     def pid(self) -> int:

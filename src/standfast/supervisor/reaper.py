@@ -12,25 +12,17 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from standfast.model.configuration import Settings
+from standfast.worker.storecalls import happens_within
 
 log = logging.getLogger(__name__)
-
-PATIENCE = 6.0
-"""Seconds at most for orphans to leave by themselves, which they do if they are well."""
-
+PATIENCE = 6.0  # seconds at most for orphans to leave by themselves, which they do if they are well
 COMMAND = (sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper_main.py")), str(PATIENCE))
-
-LEAVES_WITHIN = 2.0
-"""Seconds for the guard to end after the last child."""
-
+LEAVES_WITHIN = 2.0  # seconds for the guard to end after the last child
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
-
-SETTLED_AFTER = 60.0
-"""Seconds after which the end of a guard is a new trouble, and no more of the one before."""
+SETTLED_AFTER = 60.0  # seconds after which the end of a guard is a new trouble, and no more of the one before
 
 
 def patience_for(settings: Settings) -> float:
@@ -102,9 +94,7 @@ class Reaper:
         process.stdin.close()
         if self._pids or process.returncode is not None:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LEAVES_WITHIN):
-                await process.wait()
+        await happens_within(LEAVES_WITHIN, process.wait())
 
     def _say(self, sign: str, number: float) -> None:
         if self._process is not None and self._process.stdin is not None:

@@ -15,15 +15,10 @@ import signal
 import sys
 import time
 
-KILL_WITHIN = 3.0
-"""Seconds for which what is left is killed, again and again: it may start more."""
-
+KILL_WITHIN = 3.0  # seconds for which what is left is killed, again and again: it may start more
 LEARN_EVERY = 1.0
 POLL = 0.1
-
-Known = dict[int, tuple[str, int]]
-"""When each process was started, and from which child it comes."""
-
+Known = dict[int, tuple[str, int]]  # when each process was started, and from which child it comes
 _STATE, _PARENT, _STARTED = 0, 1, 19
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from typing import Protocol
 
 from standfast.events import Events, WorkerDrained, WorkerDraining, WorkerNotRecycled, WorkerRecycling
 from standfast.model.concurrency import Wakeup
@@ -20,20 +19,16 @@ from standfast.model.redaction import redact_text
 from standfast.schedules.closed_hours import NO_RULES, RecycleRules
 from standfast.schedules.rules import share
 from standfast.supervisor.child import Child, ChildSlot, Phase
+from standfast.supervisor.children import Children
 from standfast.supervisor.locks import Permit
 from standfast.supervisor.orders import Order, RefusedError
 from standfast.supervisor.plan import Ports
 from standfast.supervisor.process import memory_of
 
-RECYCLE_ORDER = "recycle"
-"""What an order to replace a worker says."""
-
 SPREAD = 0.1
 """By how much of the limit children of one age, or with as many jobs behind them, may differ when they go."""
 
-TOO_MUCH = 1.5
-"""So many times its limit of memory, and a child is replaced whatever other machines do."""
-
+TOO_MUCH = 1.5  # so many times its limit of memory, and a child is replaced whatever other machines do
 ROOM = 1.5
 """One that takes more than its limit from the start is replaced when it takes so many times what it began with."""
 
@@ -132,27 +127,16 @@ class Limits:
         return int(ROOM * child.began_with)
 
 
-# Replaces children by overlap: the fresh one works before the old one is asked to leave.
-#
 # due ─► permit ─► fresh child starts ─► it works ─► still permitted ─► the old one drains ─► gone
-# └─ it dies ─► the old one stays; tried again later, or given up if somebody asked for it
-#
-# What is due is decided in `recycling.py`. One child at a time; on a reload the next one follows as soon as a fresh
-# one works, however long the old one still drains.
+# One child at a time; on a reload the next follows as soon as a fresh one works. If the fresh one dies, the old one
+# stays.
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0
-
-ASK_AGAIN = 2.0
-"""Seconds, and up to twice as many, until a permit that others have is asked for again."""
-
-LONGEST_PAUSE = 60.0
-"""Seconds between two tries at most, where fresh children die."""
-
-QUICKLY = 1.5
-"""Seconds that a child has to finish when its code was changed under the eyes of its developer."""
-
+ASK_AGAIN = 2.0  # seconds, and up to twice as many, until a permit that others have is asked for again
+LONGEST_PAUSE = 60.0  # seconds between two tries at most, where fresh children die
+QUICKLY = 1.5  # seconds that a child has to finish when its code was changed under the eyes of its developer
 _SHARES = 1000
 _LONGEST_REASON = 500
 
@@ -163,42 +147,20 @@ NOT_WAITED_FOR = (Urgency.RELOAD, Urgency.FILE_CHANGED)
 """After these the next child need not wait until the one before is gone."""
 
 
-class ReplaceableChildren(Protocol):
-    """The children of a supervisor, as far as they can be replaced."""
-
-    @property
-    def stopping(self) -> bool:
-        """Whether all are to leave."""
-        ...
-
-    def children(self) -> Sequence[Child]:
-        """Return all of them."""
-        ...
-
-    async def relieve(self, old: Child) -> Child | None:
-        """Start a child that is to take the place of another; None where that cannot be, or is not needed."""
-        ...
-
-    def let_go(self, child: Child, within: float) -> None:
-        """Ask a child to leave, and let it finish within this many seconds."""
-        ...
-
-
 class Recycler:
     """Replaces the children of one supervisor."""
 
     def __init__(
         self,
-        crew: ReplaceableChildren,
+        children: Children,
         limits: Limits,
         permit: Permit,
         ports: Ports,
         *,
         memory: Callable[[Sequence[int]], Mapping[int, int]] = memory_of,
     ) -> None:
-        self.limits = limits
-        """As the newest child has told them."""
-        self._crew = crew
+        self.limits = limits  # as the newest child has told them
+        self._children = children
         self._permit = permit
         self._clock = ports.clock
         self._random = ports.random
@@ -222,7 +184,7 @@ class Recycler:
         """
         now, force = self._clock.now(), urgency is Urgency.FILE_CHANGED
         meant = [
-            child for child in self._crew.children() if not child.spec.group and child.phase is not Phase.LEAVING
+            child for child in self._children.living() if not child.spec.group and child.phase is not Phase.LEAVING
         ]
         self._wishes |= {child.worker: Wish(urgency, words, force=force) for child in meant}
         until = self.limits.rules.forbidden_until(now)
@@ -235,7 +197,7 @@ class Recycler:
 
     async def carry_out(self, order: Order) -> None:
         """Have a child replaced because somebody ordered it; return when it leaves. Raises RefusedError."""
-        child = next((each for each in self._crew.children() if each.worker == order.worker), None)
+        child = next((each for each in self._children.living() if each.worker == order.worker), None)
         if child is None or child.spec.group:
             return
         wish = self._wishes[child.worker] = Wish(Urgency.COMMAND, "it was ordered", force="force" in order.details)
@@ -243,7 +205,7 @@ class Recycler:
         while self._wishes.get(child.worker) is wish and not child.replace.is_set():
             await _first_of(child.replace, within=LOOK_EVERY)
         given_up = child.worker not in self._wishes and not child.replace.is_set()
-        if given_up and not self._crew.stopping and child in self._crew.children():
+        if given_up and not self._children.stopping and child in self._children.living():
             raise RefusedError(
                 f"no other could take its place: {one_line(redact_text(self._why_not), _LONGEST_REASON)}"
             )
@@ -254,13 +216,13 @@ class Recycler:
         """Look after the children, again and again."""
         while True:
             await self._wakeup.rest(LOOK_EVERY)
-            if not self._crew.stopping:
+            if not self._children.stopping:
                 self._hurry_on()
                 await self._look()
 
     def _hurry_on(self) -> None:
         """Wait no longer than the grace for children that leave, and only go on with jobs that were cancelled."""
-        for child in self._crew.children():
+        for child in self._children.living():
             if child.phase is Phase.LEAVING and child.worker not in self._hurried and child.runs_cancelled_only:
                 self._hurried.add(child.worker)
                 told_for = self._clock.boot() - max(child.told.values())
@@ -273,7 +235,7 @@ class Recycler:
                 return
 
     def _due(self) -> list[tuple[Child, Due]]:
-        children = {child.worker: child for child in self._crew.children()}
+        children = {child.worker: child for child in self._children.living()}
         self._wishes = {worker: wish for worker, wish in self._wishes.items() if worker in children}
         self._hurried &= children.keys()
         vitals = self._wear_of([child for child in children.values() if _can_be_replaced(child)])
@@ -296,13 +258,13 @@ class Recycler:
 
     async def _replace(self, old: Child, due: Due) -> None:
         fresh, wishes = None, self._wishes.copy()
-        if not self._crew.stopping and not old.replace.is_set():
-            fresh = await self._crew.relieve(old)
+        if not self._children.stopping and not old.replace.is_set():
+            fresh = await self._children.relieve(old)
         if fresh is not None:
             self._events.emit(WorkerRecycling(old.worker, old.process.pid, due.words, fresh.worker))
             await _first_of(fresh.warm, fresh.gone)
             await self._until_permitted(old, fresh, due)
-        if self._crew.stopping or old.replace.is_set():
+        if self._children.stopping or old.replace.is_set():
             return  # it has ended, or was asked to leave, meanwhile: the fresh one has its place, if it lives
         if fresh is None or fresh.gone.is_set():
             if due.urgency in ASKED_FOR:
@@ -311,7 +273,7 @@ class Recycler:
             return
         self._failures, self._try_again_at = 0, 0.0
         quickly = due.urgency is Urgency.FILE_CHANGED
-        self._crew.let_go(old, QUICKLY if quickly else self.limits.settings.drain_limit)
+        self._children.let_go(old, QUICKLY if quickly else self.limits.settings.drain_limit)
         if due.urgency not in NOT_WAITED_FOR:
             await self._until_gone(old)
 
@@ -319,7 +281,7 @@ class Recycler:
         """Wait until the permit is ours again if it was lost meanwhile: others may replace theirs by it."""
         told = False
         while not (
-            self._may_let_go(old, due) or self._crew.stopping or old.replace.is_set() or fresh.gone.is_set()
+            self._may_let_go(old, due) or self._children.stopping or old.replace.is_set() or fresh.gone.is_set()
         ):
             if not told:
                 told = True
@@ -337,7 +299,7 @@ class Recycler:
 
     async def _until_gone(self, old: Child) -> None:
         """Wait until a child is gone; what cannot wait so long, goes on meanwhile."""
-        while not (old.gone.is_set() or self._crew.stopping):
+        while not (old.gone.is_set() or self._children.stopping):
             await _first_of(old.gone, within=LOOK_EVERY)
             self._hurry_on()
             if any(wish.urgency is Urgency.RELOAD for wish in self._wishes.values()):
@@ -414,56 +376,23 @@ async def _first_of(*events: asyncio.Event, within: float | None = None) -> None
             each.cancel()
 
 
-# Drains children: one takes nothing more, ends what it runs, leaves, and its place stays empty.
-#
-# ordered ─► it drains ─► gone: its place stays empty ─► and so do all places: the supervisor ends
-# └─────────────────┴─► a reload, or an order to recycle: the places are filled again
-#
-# Who comes last decides what becomes of a place: a child that was to relieve one that is drained leaves with it.
-
-DRAIN_ORDER = "drain"
-"""What an order says by which a worker is to leave, and none to take its place."""
-
-
-class DrainableChildren(Protocol):
-    """The children of a supervisor, as far as they can be drained."""
-
-    @property
-    def stopping(self) -> bool:
-        """Whether all are to leave."""
-        ...
-
-    @property
-    def places(self) -> Sequence[ChildSlot]:
-        """All places, kept or not."""
-        ...
-
-    def children(self) -> Sequence[Child]:
-        """Return all of them."""
-        ...
-
-    def let_go(self, child: Child, within: float) -> None:
-        """Ask a child to leave, and let it finish within this many seconds."""
-        ...
-
-    def begin_stop(self) -> None:
-        """Ask all to leave, if there are any, and end."""
-        ...
+# ordered ─► it drains ─► gone: its place stays empty, until a reload or an order to recycle fills the places again
+# The supervisor ends when all places are empty. A child that was to relieve a drained one leaves with it.
 
 
 class Drainer:
     """Drains the children of one supervisor, and ends it with the last of them."""
 
-    def __init__(self, crew: DrainableChildren, events: Events) -> None:
-        self._crew = crew
+    def __init__(self, children: Children, events: Events) -> None:
+        self._children = children
         self._events = events
         self._ends = False
         """Whether it has ended the supervisor: a child that ended at the same time may still be given back."""
 
     def drain(self, worker: str, within: float) -> None:
         """Let a child finish within this many seconds, and start none in its place. Raises RefusedError."""
-        child = next((each for each in self._crew.children() if each.worker == worker), None)
-        if child is None or self._crew.stopping:
+        child = next((each for each in self._children.living() if each.worker == worker), None)
+        if child is None or self._children.stopping:
             return
         if child.place is None:
             raise RefusedError("it is there for suspects of a crash, and leaves by itself after them")
@@ -478,24 +407,24 @@ class Drainer:
             if each.phase is Phase.STARTING:
                 each.kill_to_stop()
             elif each.phase is Phase.WORKING:
-                self._crew.let_go(each, within)
+                self._children.let_go(each, within)
 
     def fill(self) -> None:
         """Have a child started in every place that was drained."""
-        for place in self._crew.places:
+        for place in self._children.places:
             place.kept.set()
 
     def gone(self, child: Child) -> None:
         """Say that the place of a child that has ended stays empty, if it does; end where all of them do."""
-        if self._crew.stopping and not self._ends:
+        if self._children.stopping and not self._ends:
             return
-        place, kept = child.place, sum(not each.drained for each in self._crew.places)
+        place, kept = child.place, sum(not each.drained for each in self._children.places)
         if place is not None and place.drained and not (place.told_empty or self._children_in(place)):
             place.told_empty = True
             self._events.emit(WorkerDrained(child.worker, child.process.pid, kept))
-        if not (kept or self._ends or self._crew.children()):
+        if not (kept or self._ends or self._children.living()):
             self._ends = True
-            self._crew.begin_stop()
+            self._children.begin_stop()
 
     def _children_in(self, place: ChildSlot) -> list[Child]:
-        return [child for child in self._crew.children() if child.place is place]
+        return [child for child in self._children.living() if child.place is place]

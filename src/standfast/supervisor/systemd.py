@@ -19,8 +19,7 @@ from pathlib import Path
 from standfast.errors import ConfigurationError
 from standfast.model.display import counted
 
-TELL_EVERY = 5.0
-"""Seconds between two signs of life."""
+TELL_EVERY = 5.0  # seconds between two signs of life
 
 
 class Notifier:

@@ -16,7 +16,7 @@ from standfast.app import Standfast
 from standfast.context import CallNext, Context
 from standfast.durable.runtime import OwnNotebook, current_attempt
 from standfast.events import Events, WorkerCrashed
-from standfast.hosts.builtin import TaskRegistry
+from standfast.hosts.builtin import built_in_tasks
 from standfast.hosts.lifespan import enter_lifespans, leave_lifespans
 from standfast.model.codec import decode_result
 from standfast.model.crash import Death, DeathKind
@@ -25,11 +25,12 @@ from standfast.model.job import Claim, Ending, KnownTask, Progress, Verdict
 from standfast.model.memos import FOR_EVER
 from standfast.model.outcomes import Outcome
 from standfast.model.states import MOVES
+from standfast.observe.alerts.command import Programs
 from standfast.stores.backend import Backend
 from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.testing.clock import FakeClock
 from standfast.testing.faults import Faults, Killed
-from standfast.worker.attempt import AnyTask, Attempts
+from standfast.worker.attempt import AnyTask, Attempts, Workload
 from standfast.worker.claim_log import ClaimLog, NoClaimLog
 from standfast.worker.completer import Announcer, Ended
 from standfast.worker.control import Control, StopReason
@@ -237,7 +238,13 @@ class InProcessWorker:
         self._raising = raising
         random = Unjittered()
         self._id = new_worker_id(Random())
-        self._tasks = Recorded(TaskRegistry(app, self._clock.now, app.settings.name or ""))
+        built_in = built_in_tasks(app, self._clock.now, Programs(), app.settings.name or "")
+        self._workload = Workload(
+            tasks=Recorded(app.tasks),
+            built_in=Recorded(built_in),
+            middleware=(record_around, *app.middlewares) if app.middlewares else (),
+            tracing=app.tracing,
+        )
         self._call = 0
         self._next_due: list[datetime | None] = []
         self._lease = Lease(self._clock, lease=math.inf, margin=0.0, beat_every=math.inf)
@@ -250,20 +257,18 @@ class InProcessWorker:
         reporter = Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed)
         self._saver = Saver(calls, self._id, reporter.heed)
         self._attempts = Attempts(
-            tasks=self._tasks,
+            workload=self._workload,
             backend=self._backend,
             worker=self._id,
             clock=self._clock,
             random=random,
             announcer=self._announcer,
-            notes=ClaimLog(NoClaimLog()),
+            claim_log=ClaimLog(NoClaimLog()),
             reporter=reporter,
-            shelf=app.shelf,
+            files=app.shelf,
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
-            middleware=(record_around, *app.middlewares) if app.middlewares else (),
-            tracing=app.tracing,
         )
 
     async def work(self) -> Worked:
@@ -398,7 +403,8 @@ class InProcessWorker:
     def _result(self, claim: Claim, ending: Ending | None) -> Any:
         if ending is None or ending.result is None:
             return None
-        return decode_result(ending.result, self._tasks[claim.task].result_type)
+        task = self._workload.task(claim.task)
+        return decode_result(ending.result, None if task is None else task.result_type)
 
     def _progressed(self, control: Control, progress: Progress) -> None:
         """Pass progress on at once, every word of it: tests want to see it."""

@@ -12,6 +12,7 @@ more: it ends nowhere.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -31,35 +32,30 @@ from standfast.model.policy import Isolation
 from standfast.model.secrets import NO_SECRETS
 from standfast.model.states import Move, Reason
 from standfast.model.tracing import Tracing
+from standfast.schedules.closed_hours import ClosedHours
+from standfast.schedules.limits import Limits
 from standfast.stores.backend import Backend
 from standfast.task import Task
 from standfast.worker.claim_log import ClaimLog
 from standfast.worker.completer import Announcer, Judge, describe, problem_of, unreadable
 from standfast.worker.control import Control
 from standfast.worker.execution import CannotStop, Running, ThreadExecutor
+from standfast.worker.options import ServedQueues
 from standfast.worker.progress import Reporter
-from standfast.worker.transactions import AttemptMeans
+from standfast.worker.transactions import JobTransaction, StepTransaction
 from standfast.worker.windows import Closures, would_expire
 
 AnyTask = Task[..., Any]
 
-LOOK_EVERY = 0.05
-"""Seconds between two looks at whether steps that a handler has left behind are over."""
-
-
-Started = Callable[[Judge], None]
-"""Takes note that an attempt begins now."""
-
+NO_LIMITS = Limits()
+LOOK_EVERY = 0.05  # seconds between two looks at whether steps that a handler has left behind are over
+Started = Callable[[Judge], None]  # takes note that an attempt begins now
 Marked = Callable[[], Awaitable[bool]]
 """Marks an attempt as started in the store where it must be; returns whether the claim is still ours."""
 
 
 Closed = Callable[[], timedelta | None]
 """Tells for how long yet a job must not start, for a window of its queue or task; None if it may."""
-
-
-Unreadable = Callable[[Claim, str], None]
-"""Hears of a claim whose job cannot be read, and what is wrong with it."""
 
 
 _TELLING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE})
@@ -76,69 +72,73 @@ class Subprocesses(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What an app gives its workers to run. `built_in` are tasks that no app declares."""
+
+    tasks: Mapping[str, AnyTask]
+    built_in: Mapping[str, AnyTask] = field(default_factory=dict)
+    served: ServedQueues | None = None
+    middleware: Sequence[Middleware] = ()
+    hours: Sequence[ClosedHours] = ()
+    limits: Limits = NO_LIMITS
+    tracing: Tracing | None = None
+
+    def task(self, name: str) -> AnyTask | None:
+        """Return a task of this name, if there is one."""
+        return self.tasks.get(name) or self.built_in.get(name)
+
+
+@dataclass(eq=False, kw_only=True)
 class Attempts:
     """Runs attempts; knows all that an attempt needs."""
 
-    def __init__(
-        self,
-        *,
-        tasks: Mapping[str, AnyTask],
-        backend: Backend,
-        worker: str,
-        clock: Clock,
-        random: Random,
-        announcer: Announcer,
-        notes: ClaimLog,
-        reporter: Reporter,
-        shelf: FileStore,
-        closures: Closures,
-        threads: ThreadExecutor,
-        stuck: CannotStop,
-        middleware: Sequence[Middleware],
-        cells: Callable[[], Subprocesses] | None = None,
-        tracing: Tracing | None = None,
-        unreadable: Unreadable = lambda *_: None,
-        unknown: Callable[[KnownTask], None] = lambda _: None,
-    ) -> None:
-        self._tasks = tasks
-        self._backend = backend
-        self._worker = worker
-        self._clock = clock
-        self._random = random
-        self._announcer = announcer
-        self._notes = notes
-        self._reporter = reporter
-        self._shelf = shelf
-        self._closures = closures
-        self._threads = threads
-        self._stuck = stuck
-        self._unknown = unknown
-        self._middleware = tuple(middleware)
-        self._cells = cells
-        self._tracing = tracing
+    workload: Workload
+    backend: Backend
+    worker: str
+    clock: Clock
+    random: Random
+    announcer: Announcer
+    claim_log: ClaimLog
+    reporter: Reporter
+    files: FileStore
+    closures: Closures
+    threads: ThreadExecutor
+    stuck: CannotStop
+    subprocesses: Callable[[], Subprocesses] | None = None
+    unreadable: Callable[[Claim, str], None] = lambda *_: None
+    unknown: Callable[[KnownTask], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self._tasks, self._built_in = self.workload.tasks, self.workload.built_in
+        self._middleware, self._tracing = tuple(self.workload.middleware), self.workload.tracing
         self._opener = self._open
-        self._unreadable = unreadable
+
+    def shares_process(self, name: str) -> bool:
+        """Tell whether attempts of a task run in the process of their worker."""
+        task = self.workload.task(name)
+        return task is not None and task.policy.isolation is not Isolation.PROCESS
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
         claim = control.claim
-        task = self._tasks.get(claim.task)
+        task = self._tasks.get(claim.task) or self._built_in.get(claim.task)
         if task is None or claim.version > task.policy.version:
             problem = problem_of(claim)
             if problem is None:
-                self._unknown(KnownTask(claim.task, 0 if task is None else task.policy.version + 1))
+                self.unknown(KnownTask(claim.task, 0 if task is None else task.policy.version + 1))
                 return Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)
-            self._unreadable(claim, problem)
+            self.unreadable(claim, problem)
             return unreadable(claim, problem)
         # From here on code of the user's runs: models and upgrades read the arguments. Should it take the process
         # down, this job is to blame; and so it is until what it returned is written as JSON.
-        self._notes.started(claim.ref)
+        self.claim_log.started(claim.ref)
         if self._tracing is None:
             ending = await self._carry(control, task)
         else:
             ending = await self._traced(control, task)
         if not control.outlived_by_thread:
-            self._notes.returned(claim.ref)
+            self.claim_log.returned(claim.ref)
         return ending
 
     async def _traced(self, control: Control, task: AnyTask) -> Ending | None:
@@ -154,10 +154,10 @@ class Attempts:
     async def _carry(self, control: Control, task: AnyTask) -> Ending | None:
         """Go from step to step with an attempt whose task is known."""
         claim = control.claim
-        judge = Judge(claim, task.policy, self._clock.now(), self._random, NO_SECRETS, task.arguments.results)
-        cells = self._cells if task.policy.isolation is Isolation.PROCESS else None
+        judge = Judge(claim, task.policy, self.clock.now(), self.random, NO_SECRETS, task.arguments.results)
+        subprocesses = self.subprocesses if task.policy.isolation is Isolation.PROCESS else None
         arguments: dict[str, Any] = {}
-        if cells is None:
+        if subprocesses is None:
             try:
                 arguments = task.arguments.decode(claim.payload)
             except PayloadError as error:
@@ -167,22 +167,22 @@ class Attempts:
                 judge, control.scrub = replace(judge, scrub=scrub), scrub
         if self._is_late(control, judge) and await self._expires(control, judge):
             return judge.expired()
-        if cells is None and claim.max_attempts == 1 and not await self._marked(control):
+        if subprocesses is None and claim.max_attempts == 1 and not await self._marked(control):
             return None
         if not control.may_start:
             return judge.put_off()
-        if (closed_for := self._closures.closed_for(claim)) is not None:  # a window has begun meanwhile
-            late = would_expire(claim, self._clock.now() + closed_for) and not await self._has_begun(control)
+        if (closed_for := self.closures.closed_for(claim)) is not None:  # a window has begun meanwhile
+            late = would_expire(claim, self.clock.now() + closed_for) and not await self._has_begun(control)
             return judge.expired() if late else judge.put_off(closed_for)
-        if cells is None:
+        if subprocesses is None:
             ending = await self._run(control, task, judge, arguments)
         else:
-            self._notes.returned(claim.ref)  # nothing of it runs in this process
-            ending = await cells().run(
+            self.claim_log.returned(claim.ref)  # nothing of it runs in this process
+            ending = await subprocesses().run(
                 control,
                 judge,
                 partial(self._marked_for_cell, control),
-                partial(self._closures.closed_for, claim),
+                partial(self.closures.closed_for, claim),
                 partial(self._started, control),
             )
         if control.began_durable and ending is not None:
@@ -199,7 +199,7 @@ class Attempts:
         """
         timeout = judge.policy.timeout
         while control.durable.busy and control.goes_on:
-            if timeout is not None and self._clock.boot() - control.started_boot > timeout:
+            if timeout is not None and self.clock.boot() - control.started_boot > timeout:
                 break
             await asyncio.sleep(LOOK_EVERY)
 
@@ -213,7 +213,7 @@ class Attempts:
         if await self._has_begun(control):
             return False
         if claim.start_by is not None:
-            self._announcer.late(claim, claim.start_by, judge.started_at)
+            self.announcer.late(claim, claim.start_by, judge.started_at)
         return claim.on_late is OnLate.EXPIRE
 
     async def _has_begun(self, control: Control) -> bool:
@@ -221,22 +221,22 @@ class Attempts:
         claim = control.claim
         if claim.fence == 1 or claim.on_late is not OnLate.EXPIRE:
             return False
-        self._notes.returned(claim.ref)  # nothing of it runs while the store is asked
+        self.claim_log.returned(claim.ref)  # nothing of it runs while the store is asked
         memos = await asyncio.wrap_future(control.notebook.read())
-        self._notes.started(claim.ref)
+        self.claim_log.started(claim.ref)
         return bool(memos)
 
     async def _marked(self, control: Control) -> bool:
         """Mark the job as started in the store; nothing of it runs while that takes its time."""
-        self._notes.returned(control.claim.ref)
-        ours = await self._reporter.mark(control)
+        self.claim_log.returned(control.claim.ref)
+        ours = await self.reporter.mark(control)
         if ours:
-            self._notes.started(control.claim.ref)
+            self.claim_log.started(control.claim.ref)
         return ours
 
     async def _marked_for_cell(self, control: Control) -> bool:
         """Mark the last chance of a job now that there is a process for it: while it waited, nothing of it ran."""
-        return control.claim.max_attempts != 1 or await self._reporter.mark(control)
+        return control.claim.max_attempts != 1 or await self.reporter.mark(control)
 
     def _run(
         self, control: Control, task: AnyTask, judge: Judge, arguments: dict[str, Any]
@@ -248,34 +248,35 @@ class Attempts:
             context = control.context
         if parameter is not None:
             arguments[parameter] = context
-        control.started_boot = self._clock.boot()
-        self._announcer.started(claim, judge.started_at)
+        control.started_boot = self.clock.boot()
+        self.announcer.started(claim, judge.started_at)
         current_attempt.set(control)
         if self._tracing is not None:
             self._trace(control, judge, self._tracing)
         handler = partial(task.fn, **arguments)
-        running = Running(control, judge, self._clock, self._threads, self._stuck, handler)
+        running = Running(control, judge, self.clock, self.threads, self.stuck, handler)
         if self._middleware and context is not None:
             return running.within(self._middleware, context, is_async=task.is_async)
         return running.on_loop() if task.is_async else running.in_thread()
 
     def _open(self, control: Control, judge: Judge) -> Context:
         """Make the context of an attempt: only one that asks for it has any."""
-        control.shelved = self._shelf
-        control.means = AttemptMeans(self._backend, self._worker, self._clock, control, judge)
+        control.shelf, control.now = self.files, self.clock.now
+        control.transaction = partial(JobTransaction, self.backend, self.worker, control, judge)
+        control.saving = partial(StepTransaction, self.backend, self.worker, control)
         return Context(control.claim, control, judge.scrub.record if judge.scrub else None)
 
     def _started(self, control: Control, judge: Judge) -> None:
         """Take note that an attempt begins elsewhere; `_run` has it in line, for a call more costs every job."""
-        control.started_boot = self._clock.boot()
-        self._announcer.started(control.claim, judge.started_at)
+        control.started_boot = self.clock.boot()
+        self.announcer.started(control.claim, judge.started_at)
         current_attempt.set(control)
         if self._tracing is not None:
             self._trace(control, judge, self._tracing)
 
     def _trace(self, control: Control, judge: Judge, tracing: Tracing) -> None:
         """Begin the span of an attempt."""
-        control.trace = tracing.begin(control.claim, judge.started_at - control.claim.run_at, self._worker)
+        control.trace = tracing.begin(control.claim, judge.started_at - control.claim.run_at, self.worker)
 
 
 def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:

@@ -20,9 +20,7 @@ from typing import Protocol
 
 from standfast.model.job import ClaimRef
 
-COMPACT_AT = 256 * 1024
-"""Bytes of notes after which they are started anew with what still counts."""
-
+COMPACT_AT = 256 * 1024  # bytes of notes after which they are started anew with what still counts
 _HELD, _RUNS, _OVER = b".rx"
 
 
@@ -97,8 +95,7 @@ class ClaimLog:
 
     def __init__(self, log: ClaimLogWriter) -> None:
         self._log = log
-        self._places: dict[ClaimRef, int] = {}
-        """Where the byte of each claim in hand is."""
+        self._places: dict[ClaimRef, int] = {}  # where the byte of each claim in hand is
 
     def answered(self, call: int, claims: Collection[ClaimRef]) -> None:
         """Note a claim call's answer, before anything is done with it."""
@@ -189,12 +186,9 @@ def _ref(word: str) -> ClaimRef:
     return ClaimRef(job_id, int(fence))
 
 
-# The medium of the notes: a file mapped into memory, so that a note costs no system call.
-#
-# What is written to a mapped file belongs to the kernel at once and outlives the process that wrote it, however that
-# ends. The file opens with the length of what is valid. It grows last, by a plain copy of its eight bytes
-# (`Struct.pack_into` would clear them first), so that nobody ever sees half of an addition, also after a death in the
-# middle of one.
+# The log is a file mapped into memory: what is written belongs to the kernel at once, costs no system call and
+# outlives the process. It opens with the length of what is valid, which is written last, by a plain copy of its
+# eight bytes (`Struct.pack_into` would clear them first): nobody ever sees half of an addition.
 
 ROOM = 32 * 1024
 """Bytes that a file has at first. They are reserved on disk: to find it full in the middle of a note would kill."""

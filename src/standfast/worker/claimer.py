@@ -44,10 +44,7 @@ from standfast.worker.timers import Load, Timers
 from standfast.worker.windows import Closures
 
 SHORTEST_NAP = 0.01
-
-LEAD = 0.5
-"""Seconds before its time at which one looks again for a job that was left."""
-
+LEAD = 0.5  # seconds before its time at which one looks again for a job that was left
 ON_ITS_WAY = timedelta(seconds=0.1)
 """How long a claim may be on its way to the store, which looks ahead from when it comes."""
 
@@ -236,29 +233,17 @@ def _all_new(answer: ClaimAnswer) -> bool:
     return max(map(_fence_of, answer.jobs), default=0) == 1
 
 
-# Fetches jobs: in batches, ahead of their time, never more than can be started soon.
+# Claim calls are numbered, and each is closed in the claim log before the next: so the beat can name what this
+# worker holds, and the store releases anything else of a closed call. For the same reason the loop may be restarted
+# after a failure, unless claims are logged and not held. A stopped claimer still polls in its turns: others count
+# on them.
 #
-# idle ──(when: looks.py)──► claim ──► more than asked for? claim again
-# ▲                           │
-# └───── enough in hand ◄─────┘
-#
-# Once stopped it takes none, and goes on to look in its turns: others count on them for as long as it is registered.
-#
-# Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
-# beat can name what this worker holds, and anything else of a closed call is released by the store. For the same
-# reason the loop may be begun again after a failure, unless it fails with claims that are noted and not held.
-#
-# Where queues share the worker by weight, their turns recur. In odd calls the store lets those go first that have
-# waited for long (see `ClaimRequest`), so odd and even must not recur likewise, or some queue would never have an odd
-# call: the numbers skip one now and again.
+# Weighted queues recur in a fixed order, and in odd calls the store lets those go first that have waited for long
+# (see `ClaimRequest`). So that a queue meets both kinds of call, the numbers skip one now and again.
 
 BATCH = 500
-
-KNOWN_AFTER = 2
-"""Turns after which all know of a job that is due."""
-
-GOLDEN = 1.618033988749895
-"""The whole parts of its multiples are odd and even without any period."""
+KNOWN_AFTER = 2  # turns after which all know of a job that is due
+GOLDEN = 1.618033988749895  # the whole parts of its multiples are odd and even without any period
 
 
 class Claimer:
@@ -277,7 +262,7 @@ class Claimer:
         timers: Timers,
         load: Load,
         turns: PollTurns,
-        notes: ClaimLog,
+        claim_log: ClaimLog,
         closures: Closures,
         gates: Gates | None,
         report_look: Callable[[], None],
@@ -297,7 +282,7 @@ class Claimer:
         self._timers = timers
         self._load = load
         self._turns = turns
-        self._notes = notes
+        self._claim_log = claim_log
         self._closures = closures
         self._gates = gates
         self._report_look = report_look
@@ -486,10 +471,10 @@ class Claimer:
             self._buried()
             return None
         except Exception:
-            self._notes.given_up(request.call)
+            self._claim_log.given_up(request.call)
             raise
         self._clock.learn(sent_at, answer.now, self._clock.boot())
-        self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
+        self._claim_log.answered(request.call, [claim.ref for claim in answer.jobs])
         try:
             self._lease.came_by(sent_at)
             self._timers.hold(answer.jobs if self._fair is None else interleaved(answer.jobs))

@@ -28,10 +28,7 @@ from standfast.observe.logs.job_log import legible, text_of
 from standfast.worker.claim_log import ClaimLog
 from standfast.worker.storecalls import StoreCalls
 
-TRACEBACK_LIMIT = 16_000
-"""Characters kept of a traceback: its end says most."""
-
-
+TRACEBACK_LIMIT = 16_000  # characters kept of a traceback: its end says most
 ANY_RESULT = Results()
 
 
@@ -198,11 +195,8 @@ def _span(delay: timedelta | float) -> timedelta:
     return max(span, timedelta())
 
 
-# Sends endings to the store: fenced, batched, repeated until they are answered.
-#
-# While one batch is on its way the next one gathers, so batches grow with the load and a lone ending never waits.
-# An answer that does not come is asked for again: `finish` is idempotent, so a lost reply harms nothing. For the same
-# reason the loop may be begun again after a failure: what was under way is sent once more.
+# While one batch is on its way the next one gathers. `finish` is idempotent: an unanswered batch is sent again,
+# also when the loop is restarted after a failure.
 
 log = logging.getLogger(__name__)
 
@@ -306,13 +300,8 @@ class Completer:
             self._relieved()
 
 
-# Turns what happens to claims into events, once each; how they ended, when the store has confirmed it.
-
 _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")
-
-
-MOST_LOST = 500
-"""Jobs that a worker names when the store does not know it any more."""
+MOST_LOST = 500  # jobs that a worker names when the store does not know it any more
 
 
 class Announcer:
@@ -321,8 +310,7 @@ class Announcer:
     def __init__(self, events: event.Events, tracing: Tracing | None = None) -> None:
         self._events = events
         self._tracing = tracing
-        self.lost = deque[Claim](maxlen=MOST_LOST)
-        """Claims that the store has refused since its last accepted beat."""
+        self.lost = deque[Claim](maxlen=MOST_LOST)  # claims that the store has refused since its last accepted beat
 
     def late(self, claim: Claim, start_by: datetime, started_at: datetime) -> None:
         """Say that a job comes too late to its first start."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import Enum
 from itertools import islice
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -27,13 +27,12 @@ from standfast.model.states import State
 from standfast.model.tracing import AttemptTrace
 from standfast.observe.logs.job_log import LogTail
 from standfast.stores.values import Situation, Worker
+from standfast.worker.completer import Judge
 from standfast.worker.lease import Lease
 from standfast.worker.storecalls import StoreCalls
 
 _opening = threading.Lock()
-
-IN_BACKGROUND = "standfast-background"
-"""How the names of the threads begin in which work in the background runs."""
+IN_BACKGROUND = "standfast-background"  # how the names of the threads begin in which work in the background runs
 
 
 class StopReason(Enum):
@@ -47,27 +46,6 @@ class StopReason(Enum):
     """A window of its queue or task is about to begin: it is asked only, and any other reason overrules."""
 
 
-class Means(Protocol):
-    """What a handler can use through its attempt."""
-
-    @property
-    def random(self) -> Random:
-        """The source of jitter."""
-        ...
-
-    def now(self) -> datetime:
-        """Return the store's time."""
-        ...
-
-    def completing(self, connection: Any) -> Transaction:
-        """Return a transaction that completes the job."""
-        ...
-
-    def saving(self, connection: Any) -> Saving:
-        """Return a transaction that writes the memo of a step."""
-        ...
-
-
 class Control:
     """One attempt in progress. Read from any thread; changed on the event loop only, but for what `fix` sets.
 
@@ -75,13 +53,13 @@ class Control:
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
     `opens_at` is when the window ends for which it was asked to finish. `opened` is its notebook, if it was used.
     `kill` ends the process of its own in which it runs, if it does.
-    `opener` makes its context, of it and of its `judge`, once anybody asks for that.
+    `opener` makes its context, of it and of its `judge`, once anybody asks for that; with it come the store's time
+    (`now`), where files are put (`shelf`), and transactions that complete the job or save the memo of a step.
     `spoke`: it has said how far it is; `began_durable`: it has asked for a step or a wait; `knew`: it has asked
     whether it should end, and it should.
     """
 
-    takes_pauses = True
-    """Whether the waits between two tries of a step are kept."""
+    takes_pauses = True  # whether the waits between two tries of a step are kept
 
     __slots__ = (
         "_awaited",
@@ -102,16 +80,18 @@ class Control:
         "knew",
         "log",
         "marked",
-        "means",
+        "now",
         "opened",
         "opener",
         "opens_at",
         "outlived_by_thread",
+        "saving",
         "scrub",
-        "shelved",
+        "shelf",
         "spoke",
         "started_boot",
         "trace",
+        "transaction",
         "why",
     )
 
@@ -124,8 +104,8 @@ class Control:
     ) -> None:
         self.claim = claim
         self.started_boot: float = 0.0
-        self.judge: Any
-        self.opener: Callable[[Control, Any], Context]
+        self.judge: Judge
+        self.opener: Callable[[Control, Judge], Context]
         self.marked = False
         self.log: LogTail | None = None
         self.scrub: Scrub = NO_SECRETS
@@ -140,8 +120,10 @@ class Control:
         self.concluding = False
         self.opens_at: datetime | None = None
         self.outlived_by_thread = False
-        self.shelved: FileStore | None = None
-        self.means: Means | None = None
+        self.now: Callable[[], datetime]
+        self.shelf: FileStore
+        self.transaction: Callable[[Any], Transaction]
+        self.saving: Callable[[Any], Saving]
         self.began_durable = False
         self._durable: DurableAttempt | None = None
         self._lease = lease
@@ -193,28 +175,9 @@ class Control:
         return self.opened
 
     @property
-    def shelf(self) -> FileStore:
-        """Where files of the job are put."""
-        if self.shelved is None:
-            raise RuntimeError("this attempt has not started")
-        return self.shelved
-
-    def transaction(self, connection: Any) -> Transaction:
-        """Return a transaction on a connection of the handler's own."""
-        return self._means.completing(connection)
-
-    def saving(self, connection: Any) -> Saving:
-        """Return a transaction that writes the memo of a step with the handler's own rows."""
-        return self._means.saving(connection)
-
-    @property
     def random(self) -> Random:
         """The source of jitter."""
-        return self._means.random
-
-    def now(self) -> datetime:
-        """Return the store's time."""
-        return self._means.now()
+        return self.judge.random
 
     @property
     def durable(self) -> DurableAttempt:
@@ -275,12 +238,6 @@ class Control:
                 waker = self._waker = Latch()
             return waker
 
-    @property
-    def _means(self) -> Means:
-        if self.means is None:
-            raise RuntimeError("this attempt has not started")
-        return self.means
-
     def fix(self, ending: Ending) -> None:
         """Let this be how the attempt ends, whatever comes: the store has it already."""
         self.ending = ending
@@ -327,15 +284,11 @@ class Control:
             self.attempt.cancel()
 
 
-# The slots of a worker: the attempts that run in them, and how many more may start.
-
-
 class Slots:
     """Every attempt in progress has one of them."""
 
     def __init__(self, concurrency: int) -> None:
-        self.free = self.limit = concurrency
-        """How many more attempts may start now, and how many may run at a time."""
+        self.free = self.limit = concurrency  # how many more attempts may start now, and how many may run at a time
         self._running: dict[Control, None] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -377,10 +330,7 @@ class Slots:
         await self._quiet.wait()
 
 
-# Where coroutines are: of one task, or of all that an event loop has, with the jobs they belong to.
-
-MOST_TASKS = 500
-"""Tasks that a picture shows; jobs come first."""
+MOST_TASKS = 500  # tasks that a picture shows; jobs come first
 
 
 def picture(running: Iterable[Control]) -> str:
@@ -407,24 +357,15 @@ def _shown(task: asyncio.Task[Any], who: str) -> str:
     return f"{who} ({name}):\n{stack_of(task)}"
 
 
-# Handlers that wait for the results of other jobs, and the deadlock in which all of a worker's do.
-#
-# a place is free ◄─► every place waits ─(for a while)─► asked of the store: who could run what they wait for?
-# ├─► somebody will ─────► asked again later
-# └─► this worker alone ─► told, once
-#
-# What a handler waits for is noted by its attempt (`Control.wait_begins`) once it has waited for a second. So that no
-# warning is false, all must hold: every place is taken by a handler that waits; nothing that they wait for runs, or
-# waits for anything else than a place; and no living worker but those whose places all wait as well serves its queue.
+# A deadlock is reported once, and only if all of this holds: every slot is taken by a handler that waits for a
+# result; no job that they wait for runs, or waits for anything but a slot; and no other living worker with a free
+# slot serves its queue.
 
 PATIENCE = 5.0
 """Seconds for which every place must wait before the store is asked: others may be about to take the jobs."""
 
-LONGEST_PAUSE = 60.0
-"""Seconds between two questions at most, while somebody else will run the jobs."""
-
-LOOKED_AT = 20
-"""Of so many of the jobs that are waited for it is asked who could run them."""
+LONGEST_PAUSE = 60.0  # seconds between two questions at most, while somebody else will run the jobs
+LOOKED_AT = 20  # of so many of the jobs that are waited for it is asked who could run them
 
 
 class Waits:

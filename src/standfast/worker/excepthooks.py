@@ -26,9 +26,7 @@ from standfast.observe.logs.job_log import note_starters
 from standfast.worker.unhandled import ErrorSource, Lines, attempt_behind, attempt_of, lines_from, starter_of
 
 _NEVER_AWAITED = "was never awaited"
-
-LongForm = dict[str, Any]
-"""What an event loop tells its handler."""
+LongForm = dict[str, Any]  # what an event loop tells its handler
 
 
 class Hears(Protocol):
@@ -47,26 +45,26 @@ class Hears(Protocol):
         ...
 
 
-def hear_left_behind(strays: Hears) -> Callable[[], None]:
+def hear_left_behind(unhandled: Hears) -> Callable[[], None]:
     """Set the hook of threads alone, for those that handlers have started: all else here is another's business.
 
     Return what puts it back.
     """
-    return _threads(strays, of_attempts=True)
+    return _threads(unhandled, of_attempts=True)
 
 
-def hear_loop(strays: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+def hear_loop(unhandled: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     """Set the hook of an event loop; return what puts it back."""
-    return _event_loop(strays, loop)
+    return _event_loop(unhandled, loop)
 
 
-def install_excepthooks(strays: Hears, loop: asyncio.AbstractEventLoop | None = None) -> Callable[[], None]:
+def install_excepthooks(unhandled: Hears, loop: asyncio.AbstractEventLoop | None = None) -> Callable[[], None]:
     """Set all hooks; return what puts back those that are still ours."""
     ended = ExitStack()
     for hook in (_main_thread, _threads, _unraisable, _warnings):
-        ended.callback(hook(strays))
+        ended.callback(hook(unhandled))
     if loop is not None:
-        ended.callback(_event_loop(strays, loop))
+        ended.callback(_event_loop(unhandled, loop))
     ended.callback(note_starters())
     return ended.close
 
@@ -75,12 +73,14 @@ def _here() -> ErrorSource | None:
     return attempt_of(current_attempt.get())
 
 
-def _main_thread(strays: Hears) -> Callable[[], None]:
+def _main_thread(unhandled: Hears) -> Callable[[], None]:
     former = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         by_person = isinstance(error, KeyboardInterrupt | SystemExit)
-        heard = not by_person and strays.heard(error, lambda: {"where": "what was given to sys.excepthook"}, _here)
+        heard = not by_person and unhandled.heard(
+            error, lambda: {"where": "what was given to sys.excepthook"}, _here
+        )
         if not heard or former is not sys.__excepthook__:
             former(kind, error, trace)
 
@@ -88,7 +88,7 @@ def _main_thread(strays: Hears) -> Callable[[], None]:
     return partial(_put_back, sys, "excepthook", hook, former)
 
 
-def _threads(strays: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
+def _threads(unhandled: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
     former = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
@@ -99,7 +99,7 @@ def _threads(strays: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
                 return {"where": f"thread {thread.name!r}" if thread is not None else "a thread that has ended"}
 
             whose = _here() or starter_of(thread)
-            heard = (whose is not None or not of_attempts) and strays.heard(error, about, lambda: whose)
+            heard = (whose is not None or not of_attempts) and unhandled.heard(error, about, lambda: whose)
         if not heard or former is not threading.__excepthook__:
             former(args)
 
@@ -107,7 +107,7 @@ def _threads(strays: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
     return partial(_put_back, threading, "excepthook", hook, former)
 
 
-def _unraisable(strays: Hears) -> Callable[[], None]:
+def _unraisable(unhandled: Hears) -> Callable[[], None]:
     former = sys.unraisablehook
 
     def hook(args: "sys.UnraisableHookArgs") -> None:
@@ -119,7 +119,7 @@ def _unraisable(strays: Hears) -> Callable[[], None]:
                 name = getattr(args.object, "__qualname__", None) or type(args.object).__qualname__
                 return {"where": f"{name}, where Python ignores exceptions", "said": args.err_msg or ""}
 
-            heard = strays.heard(error, about, _here)
+            heard = unhandled.heard(error, about, _here)
         if not heard or former is not sys.__unraisablehook__:
             former(args)
 
@@ -127,7 +127,7 @@ def _unraisable(strays: Hears) -> Callable[[], None]:
     return partial(_put_back, sys, "unraisablehook", hook, former)
 
 
-def _warnings(strays: Hears) -> Callable[[], None]:
+def _warnings(unhandled: Hears) -> Callable[[], None]:
     former = warnings.showwarning
 
     def hook(  # noqa: PLR0917 - as Python calls it
@@ -140,7 +140,7 @@ def _warnings(strays: Hears) -> Callable[[], None]:
     ) -> None:
         if isinstance(message, RuntimeWarning) and _NEVER_AWAITED in str(message):
             frame = _without_carriers(sys._getframe(1))  # noqa: SLF001 - the documented way
-            strays.heard(
+            unhandled.heard(
                 message,
                 lambda: {"where": f"{filename}:{lineno}, where it was let go"},
                 _here,
@@ -160,7 +160,7 @@ def _without_carriers(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def _event_loop(strays: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+def _event_loop(unhandled: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     former = loop.get_exception_handler()
 
     def hook(loop: asyncio.AbstractEventLoop, told: LongForm) -> None:
@@ -174,7 +174,7 @@ def _event_loop(strays: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], 
         def about() -> dict[str, str]:
             return {"where": _name_of(thing), "said": str(told.get("message", ""))}
 
-        heard = strays.heard(error, about, partial(_behind, thing), lines=lines)
+        heard = unhandled.heard(error, about, partial(_behind, thing), lines=lines)
         if former is not None:
             former(loop, told)
         elif not heard:

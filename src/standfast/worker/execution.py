@@ -116,9 +116,6 @@ class ThreadCall:
         return "".join(traceback.format_stack(frame)) if frame is not None else ""
 
 
-# Middleware around a handler, which may be a coroutine or a function in a thread.
-
-
 def wrap(middleware: Sequence[Middleware], context: Context, handler: CallNext) -> CallNext:
     """Return the handler with the middleware around it, the first one outermost."""
     for around in reversed(middleware):
@@ -191,17 +188,10 @@ async def _outlasted(done: asyncio.Future[Any]) -> asyncio.CancelledError | None
     return cancelled
 
 
-# Running a handler, a coroutine on the event loop or a plain function in a thread, and what is made of its end.
-#
-# runs ─► returns or raises ───────────────────────────► as the judge says
-# ├──► its timeout: cancelled, or told in a thread ──► timed out    (ignored for long: stuck, a new process)
-# │         └─► a function succeeds after it ────────► succeeded
-# └──► told to stop, and ends ───────────────────────► cancelled, released, or lost: nothing to say
+# A coroutine is cancelled at its timeout, a function in a thread is told; one that ignores this for long is stuck,
+# and its process is replaced. A function that succeeds after its timeout has succeeded.
 
-STUCK_AFTER = 10.0
-"""Seconds that a handler is given to heed its timeout before its process is replaced."""
-
-
+STUCK_AFTER = 10.0  # seconds that a handler is given to heed its timeout before its process is replaced
 CannotStop = Callable[[Control, str, str], None]
 """Hears of a handler that ignores its timeout: in a sentence, and where it is as a stack."""
 

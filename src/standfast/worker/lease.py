@@ -67,34 +67,20 @@ class Lease:
         await self._renewal.wait()
 
 
-# Whose turn it is to look for work without being called.
+# A wake-up can get lost, and jobs come due by the mere passing of time: so workers of the same queues poll in turn,
+# by the store's time. With three workers and a slot of S seconds, rank 0 polls at 0, rank 1 at S, rank 2 at 2·S,
+# rank 0 at 3·S.
 #
-# A wake-up can get lost anywhere, and jobs come within reach by the mere passing of time: so somebody has to look at
-# the store every so often. Not everybody: those who serve the same queues take turns, by the store's time.
-#
-# store's time    0     S    2·S   3·S   4·S   5·S   6·S
-# who looks       0     1     2     0     1     2     0        of three workers, by rank
-#
-# The beat tells each worker its rank among how many; who is stopping, or runs a suspect alone, has a rank and takes
-# its turns. While the fleet grows or shrinks two may look in one slot, or nobody: with slots much shorter than
-# `look_ahead` that does no harm, and what is due before long is looked for besides (looks.py). Where they are as long
-# as the beat's interval, or longer, as on a store without a bell, all beat shortly before each slot, so that they
-# agree. Who has looked beats at once, and whoever hears by its own beat that nobody has looked for too long does so
-# itself.
+# The beat tells each worker its rank among how many; a stopping worker keeps its turns. While the fleet changes
+# size two may poll in one slot, or nobody: with slots much shorter than `look_ahead` that does no harm. Where slots
+# are as long as the beat's interval, all beat shortly before each slot, so that they agree; who has polled beats at
+# once, and whoever learns that nobody has polled for too long does so itself.
 
 ALONE = Turn(0, 1)
-
-TOLERANCE = 1.0
-"""Seconds after which a look that was due counts as missed."""
-
-AGREED_BEFORE = (0.3, 0.7)
-"""Seconds before a slot within which all beat, the last of them first."""
-
-FEW = 3
-"""So many workers at least look in time for what all have left: two of them may be gone."""
-
-_ROUNDING = 1e-6
-"""The part of a round by which the time may seem to be before a slot that has come."""
+TOLERANCE = 1.0  # seconds after which a look that was due counts as missed
+AGREED_BEFORE = (0.3, 0.7)  # seconds before a slot within which all beat, the last of them first
+FEW = 3  # so many workers at least look in time for what all have left: two of them may be gone
+_ROUNDING = 1e-6  # the part of a round by which the time may seem to be before a slot that has come
 
 
 class PollTurns:
@@ -104,8 +90,7 @@ class PollTurns:
         self._every = every
         self.slow = every >= beat_every
         """Whether slots are so long that one missed would be missed by jobs: then beats tell who has looked."""
-        self.polled_at: datetime | None = None
-        """When this worker last looked and left nothing within reach."""
+        self.polled_at: datetime | None = None  # when this worker last looked and left nothing within reach
         self._turn = ALONE
         self._slot: float | None = None
         self._looked_at = -math.inf

@@ -15,12 +15,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from standfast.events import Events, LimitChanged
 from standfast.model.clock import Clock
+from standfast.model.crash import group_limit
 from standfast.model.job import Claim
 from standfast.schedules.adaptive import Adapting
 from standfast.schedules.limits import Limit, Limits
@@ -28,12 +30,8 @@ from standfast.stores.values import ClaimRequest
 from standfast.worker.control import Control, Slots
 from standfast.worker.timers import CHECK, PATIENCE, SHORT_PATIENCE, Timers, crowded_out
 
-HORIZON = 0.1
-"""Seconds of work that may wait at a gate."""
-
-LEARNING = 0.2
-"""How much each attempt that ends tells about how long the next ones last."""
-
+HORIZON = 0.1  # seconds of work that may wait at a gate
+LEARNING = 0.2  # how much each attempt that ends tells about how long the next ones last
 MOST_WAITING = 500
 
 REST = 4.0
@@ -51,18 +49,12 @@ class Gate:
         self.about = about
         self.name = name
         self.limit = limit
-        self.most = most
-        """How many may run at a time now."""
-        self.taken = 0
-        """How many run."""
-        self.waiting = 0
-        """How many claims wait here."""
-        self.turned_away = False
-        """Whether a claim has lately brought more than there was room for."""
-        self.passed_over = False
-        """Whether a claim has passed over its jobs, so that there may be some to find."""
-        self.lasts: float | None = None
-        """Seconds that one is inside, as those that left of late were."""
+        self.most = most  # how many may run at a time now
+        self.taken = 0  # how many run
+        self.waiting = 0  # how many claims wait here
+        self.turned_away = False  # whether a claim has lately brought more than there was room for
+        self.passed_over = False  # whether a claim has passed over its jobs, so that there may be some to find
+        self.lasts: float | None = None  # seconds that one is inside, as those that left of late were
 
     @property
     def is_full(self) -> bool:
@@ -189,14 +181,8 @@ class Gates:
                 gate.turned_away = False
 
 
-# The slots and timers of a worker that has gates. One without goes by the plain ones, and pays nothing for these.
-#
-# due ─► its gates have room? ─► started
-# │ no
-# ├─► waits at the gate, where it is short ─► started, or given back after a second, or sooner
-# └─► given back
-#
-# What is held for later goes back before its time where a gate will be full then, as it does for want of a slot.
+# A due job starts if its gates have room, waits at a gate for a moment where attempts are short, or goes back. A
+# job held for later goes back early if its gate will be full. A worker without gates uses the plain classes.
 
 
 class GatedSlots(Slots):
@@ -325,16 +311,19 @@ class GatedTimers(Timers):
         self._gates.look_behind(way)
 
 
-# Sets the limits of a worker as time goes by: by peak hours, and by how the host does.
+def slots_and_timers(
+    limits: Limits, concurrency: int, group: int, boot: Callable[[], float]
+) -> tuple[Gates | None, Slots, Callable[..., Timers]]:
+    """Return the gates of a worker, its slots, and what makes its timers; no gates where none is declared."""
+    if not limits.apart or group_limit(group) == 1:
+        return None, Slots(concurrency), Timers
+    gates = Gates(limits, concurrency)
+    return gates, GatedSlots(concurrency, gates, boot), partial(GatedTimers, gates=gates)
 
-RECHECK = 1.0
-"""Seconds at most between two looks: so it is noticed that a clock was set."""
 
-OFTEN = 0.25
-"""Seconds between two looks at how the host does."""
-
-GUARD = timedelta(milliseconds=50)
-"""How long before a peak the lower limit holds already: a start takes its time."""
+RECHECK = 1.0  # seconds at most between two looks: so it is noticed that a clock was set
+OFTEN = 0.25  # seconds between two looks at how the host does
+GUARD = timedelta(milliseconds=50)  # how long before a peak the lower limit holds already: a start takes its time
 
 
 class Gatekeeper:

@@ -17,12 +17,8 @@ from standfast.durable.lockkeeper import Holding, Kept
 from standfast.durable.runtime import current_attempt
 from standfast.worker.messages import Channel, Holds, LetsGo, Message
 
-SLOTS = 1024
-"""So many locks one worker may have kept for it at a time."""
-
-LOST = -1.0
-"""What a slot says of a lock that is lost."""
-
+SLOTS = 1024  # so many locks one worker may have kept for it at a time
+LOST = -1.0  # what a slot says of a lock that is lost
 _TIME = Struct("=d")
 
 
@@ -53,8 +49,6 @@ class LockExpiryFile:
         """Let go of the file."""
         self._map.close()
 
-
-# The locks of a worker are kept by its supervisor: a handler that holds the interpreter keeps its locks.
 
 SAID_WITHIN = 1.0
 """Seconds that a thread waits for its event loop to say something; the keeper of this process is there too."""

@@ -92,8 +92,6 @@ class LoopRestarter:
             self._unfit(f"its {name} failed: {type(error).__name__}: {error}")
 
 
-# For how long a thread that could run has waited for a processor: what a busy machine costs it.
-
 _NANO = 1_000_000_000
 
 
@@ -122,8 +120,6 @@ class Waits:
         if opened is not None:
             os.close(opened)
 
-
-# Where in the user's own code a thread is: neither in Python's library, nor in a package, nor in ours.
 
 _OURS = str(Path(__file__).resolve().parents[1]) + "/"
 _LIBRARY = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")})
@@ -175,25 +171,15 @@ def _from_here(file: str) -> str:
     return file.removeprefix(f"{Path.cwd()}/")
 
 
-# Notices code that blocks the event loop, and says whose it is and where: a thread that looks while jobs run.
-#
-# idle ─► jobs run: the loop leaves a sign every `TURN` seconds ─► none for too long? see who is there ─► tell
-# ▲                                                                                                       │
-# └───────────────────────────── none runs any more ◄─────────────────────────────────────────────────────┘
-#
-# While no job runs, the thread sleeps and the loop leaves no signs. Where this thread itself was late, nothing of
-# this process could run: it was stopped, which is nobody's fault and not told; or somebody held the interpreter, if
-# the process used the processor meanwhile. Nor is it anybody's fault that the loop had to wait for a processor.
+# A thread checks the loop's sign of life while jobs run. Where this thread itself was late, the process was
+# stopped, which is no fault, or, if it used the processor meanwhile, some code held the interpreter. Waiting for a
+# processor is no fault.
 
 log = logging.getLogger(__name__)
 
 TURN = 0.1
-TELL_EVERY = 60.0
-"""Seconds between two words about one place."""
-
-TOO_LONG = 5.0
-"""Seconds after which it is not waited for its end any more before it is told."""
-
+TELL_EVERY = 60.0  # seconds between two words about one place
+TOO_LONG = 5.0  # seconds after which it is not waited for its end any more before it is told
 MOST_PLACES = 200
 
 

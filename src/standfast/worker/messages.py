@@ -34,10 +34,8 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     grace: float | None = None
     group: int = 0
     logs: LogOptions = LogOptions()
-    counts: str = ""
-    """Where to count for metrics; nowhere if that is empty."""
-    counts_dir: str = ""
-    """Or in which folder, in a file of its own."""
+    counts: str = ""  # where to count for metrics; nowhere if that is empty
+    counts_dir: str = ""  # or in which folder, in a file of its own
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -235,15 +233,11 @@ class Channel(Protocol):
         ...
 
 
-# The line between supervisor and child: a socket pair, one JSON message per line.
-
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 LINE_LIMIT = 16 * 1024 * 1024
-
-LONGEST_TEXT = 64 * 1024
-"""Characters that are left of each text in a message that is too long for a line."""
+LONGEST_TEXT = 64 * 1024  # characters that are left of each text in a message that is too long for a line
 
 
 class SocketChannel:

@@ -13,8 +13,7 @@ from standfast.model.job import Claim
 from standfast.model.validation import queue_problems
 from standfast.observe.logs.levels import LogOptions
 
-Named = tuple[tuple[str, int | None], ...]
-"""Queues as they were named, each with its weight if it has one."""
+Named = tuple[tuple[str, int | None], ...]  # queues as they were named, each with its weight if it has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +49,10 @@ def read_queues(value: str, example: str) -> Named:
     return tuple(named.items())
 
 
-# Shares a worker's claims among queues by their weights. Pure.
-#
-# A queue's credit is how many jobs it is owed, counted among the queues that have jobs: its part, by weight, of what
-# they gave together, less what it gave. Credits add up to 0. So the proportion is kept in the long run, also by a
-# worker that asks for one job at a time.
-#
-# has jobs ──(gave less than its share)──► idle: no credit, asked for one job, so that its waking is noticed
-# ▲                                      │
-# └──────────(gave what was asked)───────┘
-#
-# Nothing is lost by asking an idle queue: a share that is not used goes to the others.
+# A queue's credit is how many jobs it is owed: its part, by weight, of what the queues with jobs gave together,
+# less what it gave. So the proportion is kept in the long run, also by a worker that asks for one job at a time. A
+# queue that gave less than its share is idle: it has no credit and is asked for one job, which costs nothing, as
+# unused shares go to others.
 
 
 class Division(NamedTuple):
@@ -146,9 +138,6 @@ def _in_whole_jobs(owed: Mapping[str, float], limit: int) -> dict[str, int]:
     for queue in by_remainder[:missing]:
         shares[queue] += 1
     return shares
-
-
-# What a person asked of `standfast worker`.
 
 
 @dataclass(frozen=True, slots=True)

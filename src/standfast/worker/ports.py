@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from standfast.durable.files import FileStore
 from standfast.events import Events, StopStage
 from standfast.model.clock import Clock
 from standfast.observe.figures.counts import Tally
@@ -38,8 +39,7 @@ class Alarm(Protocol):
         ...
 
 
-Alarms = Callable[[Callable[[], None]], Alarm]
-"""Makes an alarm that calls this back, inside a running event loop."""
+Alarms = Callable[[Callable[[], None]], Alarm]  # makes an alarm that calls this back, inside a running event loop
 
 
 class LoopAlarm:
@@ -115,10 +115,7 @@ def finest_alarm(go_off: Callable[[], None]) -> Alarm:
     return LoopAlarm(go_off)
 
 
-# What a worker needs from the world: real in a child process or a host, virtual in the simulator.
-
-Staged = Callable[[StopStage, int], None]
-"""Hears how far a stop is, and how many jobs run then."""
+Staged = Callable[[StopStage, int], None]  # hears how far a stop is, and how many jobs run then
 
 
 def not_told(_stage: StopStage, _running: int) -> None:
@@ -131,15 +128,15 @@ class Ports:
 
     backend: Backend
     channel: Channel
-    notes: ClaimLogWriter
+    claim_log: ClaimLogWriter
     clock: Clock
     random: Random
     events: Events
+    files: FileStore
     alarms: Alarms = LoopAlarm
     busy: Callable[[bool], None] = lambda _: None
     """Hears, on the event loop, when jobs begin to run and when none runs any more."""
-    cells: Callable[[], Subprocesses] | None = None
+    subprocesses: Callable[[], Subprocesses] | None = None
     """Gives the processes for isolated tasks, which otherwise run in this one."""
     staged: Staged = not_told
-    tally: Callable[[Clock], Tally] = Tally
-    """Makes what counts how attempts end."""
+    tally: Callable[[Clock], Tally] = Tally  # makes what counts how attempts end

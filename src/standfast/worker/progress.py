@@ -20,15 +20,13 @@ from standfast.model.job import Claim, ClaimRef, Progress, Verdict
 from standfast.model.memos import LAST_NUMBER, Memo, Save
 from standfast.stores.verb import Verb
 from standfast.worker.control import Control, StopReason
-from standfast.worker.storecalls import StoreCalls
+from standfast.worker.storecalls import StoreCalls, happens_within
 
 log = logging.getLogger(__name__)
 
 MARK_AFTER = 0.2
 ROUND = 0.1
-
-LAST_WORD = 1.0
-"""Seconds for the last word of an attempt to reach the store before its ending goes there."""
+LAST_WORD = 1.0  # seconds for the last word of an attempt to reach the store before its ending goes there
 
 
 class Reporter:
@@ -162,11 +160,6 @@ class Reporter:
                 control.interrupt(StopReason.LOST)
 
 
-# What one attempt has written down and the store may not have yet.
-#
-# gathered ─► under way ─► answered         a later writing of a name takes the place of what is gathered
-
-
 class EndOfNotebook(ABC):
     """What has gathered, and those who have a last word."""
 
@@ -290,21 +283,12 @@ def lost(job_id: str) -> LostClaimError:
     return LostClaimError(f"job {job_id} was lost to another worker, which goes on with it; end the handler")
 
 
-# Writes down what running attempts want to be remembered: fenced, batched, repeated until it is answered.
-#
-# While one save is on its way the next one gathers, so one call serves all attempts of the worker, and however often
-# they write there is never more than one under way. A save that was not answered is sent again with its number: the
-# claim is ours until we are told otherwise. Attempts that write nothing cost nothing.
+# While one save is on its way the next one gathers: one call serves all attempts, and never more than one is under
+# way. An unanswered save is sent again with its number.
 
-BATCH = 500
-"""Saves in one call, at most."""
-
-MOST_BYTES = 4 * 1024**2
-"""After so many bytes no further save goes into a call."""
-
-WRITE_DELAY = 0.1
-"""Seconds that a writing without hurry waits for others."""
-
+BATCH = 500  # saves in one call, at most
+MOST_BYTES = 4 * 1024**2  # after so many bytes no further save goes into a call
+WRITE_DELAY = 0.1  # seconds that a writing without hurry waits for others
 FLUSH_LIMIT = 3.0
 """Seconds for what an attempt wrote last to reach the store, before its ending is sent all the same."""
 
@@ -345,9 +329,7 @@ class Saver:
         while True:
             if not self._under_way:
                 await self._news.wait()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(WRITE_DELAY):
-                        await self._hurry.wait()
+                await happens_within(WRITE_DELAY, self._hurry.wait())
                 self._take()
             await self._send(self._under_way)
 

@@ -11,6 +11,7 @@ import math
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
 from typing import TypeVar
@@ -21,13 +22,11 @@ from standfast.model.backoff import LONGEST_PAUSE, TRANSIENT_ERRORS, RetryDelays
 from standfast.model.clock import Clock
 from standfast.stores.backend import Backend
 from standfast.stores.contract import Store, ask_time
+from standfast.stores.values import LeaseClock
 from standfast.stores.verb import Access, Verb
 
 T = TypeVar("T")
-
-UNTRIED = 30.0
-"""Seconds after which a failed call that nobody repeats says nothing more about the store."""
-
+UNTRIED = 30.0  # seconds after which a failed call that nobody repeats says nothing more about the store
 CATCH_UP = 0.1
 """Seconds that a loop which was blocked has to take in what came meanwhile, before it is said to have come late."""
 
@@ -44,8 +43,7 @@ class StoreCalls:
         self._away_since: dict[Access, float] = {}
         self._failed_at: dict[Access, float] = {}
         self._back_at = -math.inf
-        self.trouble = ""
-        """What was wrong with the last call that failed, in words."""
+        self.trouble = ""  # what was wrong with the last call that failed, in words
         self._asked_at: dict[object, float] = {}
 
     @property
@@ -135,20 +133,20 @@ async def _within(seconds: float, answer: Awaitable[T]) -> T:
             timer.cancel()
 
 
-# The store's time, as a worker can know it: jobs start by it, whatever the machine's own clock says.
-#
-# A call of the store was sent at one moment of the boot clock and answered at another, and the time that its answer
-# tells was the store's somewhere in between. So each answer bounds how far the store's clock is ahead of the boot
-# clock, from below and from above, and the bounds of several answers narrow each other down. Of what is possible the
-# least counts: no job is early by the store's clock, and late only by what is left between the bounds.
-#
-# Claims tell the time, and so do beats: a supervisor and its child have the boot clock in common.
-#
-# A store on this machine has the machine's own clock. There is nothing to learn then, and a clock that is set is set
-# for the store as well.
+async def happens_within(seconds: float, waiting: Awaitable[object]) -> bool:
+    """Wait for something, but no longer than this; return whether it happened."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await waiting
+            return True
+    return False
 
-DRIFT = 0.00005
-"""Seconds in a second by which two clocks may grow apart."""
+
+# Each answer of the store bounds how far its clock is ahead of the boot clock, from below and from above, and
+# several answers narrow that down. The least offset counts: no job starts early by the store's clock. Claims and
+# beats tell the time. A store on this machine has the machine's own clock: there is nothing to learn.
+
+DRIFT = 0.00005  # seconds in a second by which two clocks may grow apart
 
 
 class StoreClock:
@@ -167,6 +165,11 @@ class StoreClock:
         if self._learned_at is None:
             return self._machine.now()
         return datetime.fromtimestamp(self.boot() + self._least, UTC)
+
+    @classmethod
+    def of(cls, backend: Backend, machine: Clock) -> "StoreClock":
+        """Return the clock of a store: one that goes by the boot clock is on this machine, and tells its time."""
+        return cls(machine, same=backend.verbs.lease_clock is LeaseClock.BOOT)
 
     @property
     def vagueness(self) -> float:
@@ -189,20 +192,12 @@ class StoreClock:
         self._least, self._most, self._learned_at = least, most, max(answered_at, self._learned_at or answered_at)
 
 
-# Asks the store for its time, where jobs wait for it here and it is not known well enough.
-#
-# Claims and beats tell the time too; but they write, and the answer comes when the server's disk has it: so late, at
-# times, that the jobs would be late by it. A small read is answered at once. It is made only while jobs are held, and
-# seldom: clocks grow apart slowly.
+# Claims and beats tell the time too, but they wait for the server's disk. A small read is answered at once; it is
+# made only while jobs are held, and seldom.
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks whether jobs are held."""
-
-ASK_EVERY = 10.0
-"""Seconds between two questions where answers do not come quicker; the first ones are asked sooner."""
-
-VAGUE = 0.001
-"""Seconds by which jobs may be late because the time is not known better."""
+LOOK_EVERY = 0.5  # seconds between two looks whether jobs are held
+ASK_EVERY = 10.0  # seconds between two questions where answers do not come quicker; the first ones are asked sooner
+VAGUE = 0.001  # seconds by which jobs may be late because the time is not known better
 
 
 class Timekeeper:
@@ -243,10 +238,7 @@ class Timekeeper:
         self._learned()
 
 
-# Letting go of a store that may not answer any more: that is waited for, but not for long.
-
-CLOSED_WITHIN = 1.0
-"""Seconds for a store to end what it is about."""
+CLOSED_WITHIN = 1.0  # seconds for a store to end what it is about
 
 
 class StoreCloser:

@@ -15,11 +15,8 @@ from standfast.worker.control import Slots
 from standfast.worker.lease import Lease, PollTurns
 from standfast.worker.ports import Alarms, LoopAlarm
 
-LONGEST_WAIT = 0.02
-"""Seconds that a job may have to wait for a place, beyond its time."""
-
-UNKNOWN = 0.1
-"""Seconds that a job is expected to last at least, where nothing is known of it."""
+LONGEST_WAIT = 0.02  # seconds that a job may have to wait for a place, beyond its time
+UNKNOWN = 0.1  # seconds that a job is expected to last at least, where nothing is known of it
 
 
 def outlasts(ages: Sequence[float], lasts: float) -> list[float]:
@@ -51,29 +48,14 @@ def crowded_out(due_in: Sequence[float], free: int, ages: Sequence[float], lasts
     return out
 
 
-# Claimed jobs that have not started: a heap of those not yet due, and a queue of those that wait for a slot.
-#
-# claimed ─► ahead (heap by run_at) ─► due (as they came) ─► started
-# │               │                    ▲    │
-# └───────────────┼────────────────────┘    │
-# └──── given back ◄────────┘   on revocation, stop, or a long wait for a slot
-#
-# Due jobs start in the order in which the store gave them. It knows about priorities and about who has waited for too
-# long; to sort them by priority here once more would let those starve after all.
-#
-# A job starts only through `_start_due`, which asks the lease first. It is never early by the store's clock.
+# claimed ─► ahead (a heap by run_at) ─► due ─► started; given back when revoked, at a stop, or after a long wait
+# Due jobs start in the store's order, which knows priorities and who has waited too long. All start through
+# `_start_due`, which asks the lease first.
 
-RECHECK = 1.0
-"""Seconds at most between two looks at the clock, so that a step of the wall clock is noticed."""
-
-PATIENCE = 1.0
-"""Seconds that a due job waits for a slot here before others may have it."""
-
-SHORT_PATIENCE = 0.2
-"""Seconds that one which was held for later waits, where others may have a slot."""
-
-CHECK = 0.125
-"""Seconds between two looks at who has waited for how long."""
+RECHECK = 1.0  # seconds at most between two looks at the clock, so that a step of the wall clock is noticed
+PATIENCE = 1.0  # seconds that a due job waits for a slot here before others may have it
+SHORT_PATIENCE = 0.2  # seconds that one which was held for later waits, where others may have a slot
+CHECK = 0.125  # seconds between two looks at who has waited for how long
 
 
 class Timers:
@@ -243,28 +225,13 @@ class Timers:
             self._overbooked()
 
 
-# How much this worker has in hand and how much more it should fetch.
-
-HORIZON = 0.1
-"""Seconds of work, at the measured rate of ends, that may wait in hand."""
-
-WINDOW = 0.02
-"""Seconds over which the rate is measured."""
-
-FORGETTING = 0.2
-"""How much of a higher rate is forgotten in each window with a lower one."""
-
-LASTS = 1.0
-"""Seconds that a job is expected to last, until one has ended."""
-
-SHORTEST = 0.001
-"""Seconds that it is expected to last at least."""
-
-LEARNING = 0.1
-"""How much each job that ends tells about the next ones."""
-
-MOST_AHEAD = 500
-"""Jobs at most that are held for later, unless more can run at a time."""
+HORIZON = 0.1  # seconds of work, at the measured rate of ends, that may wait in hand
+WINDOW = 0.02  # seconds over which the rate is measured
+FORGETTING = 0.2  # how much of a higher rate is forgotten in each window with a lower one
+LASTS = 1.0  # seconds that a job is expected to last, until one has ended
+SHORTEST = 0.001  # seconds that it is expected to last at least
+LEARNING = 0.1  # how much each job that ends tells about the next ones
+MOST_AHEAD = 500  # jobs at most that are held for later, unless more can run at a time
 
 
 class Load:
@@ -283,14 +250,11 @@ class Load:
         self._settings = settings
         self._rate = 0.0
         self._ends = 0
-        self.ended_so_far = 0
-        """How many attempts have ended."""
+        self.ended_so_far = 0  # how many attempts have ended
         self._since = clock.boot()
-        self.lasts: float | None = None
-        """Seconds that a job lasts, as those that ended of late did."""
+        self.lasts: float | None = None  # seconds that a job lasts, as those that ended of late did
         self._most = self._limit = max(MOST_AHEAD, settings.concurrency)
-        self.enough = 0
-        """While more than this are due here no others are wanted, as things stood at the last look."""
+        self.enough = 0  # while more than this are due here no others are wanted, as things stood at the last look
 
     @property
     def wanted(self) -> int:

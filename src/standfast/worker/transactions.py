@@ -11,13 +11,10 @@ valid, whatever process dies in between.
 
 import asyncio
 from abc import ABC, abstractmethod
-from datetime import datetime
-from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from standfast.errors import ArgumentsError, JobStateError, LostClaimError, ResultEncodingError, StandfastError
-from standfast.model.clock import Clock
 from standfast.model.concurrency import await_to_end, run_without_loop
 from standfast.model.job import Ending, Verdict
 from standfast.model.memos import Memo, Save
@@ -135,14 +132,10 @@ class _AtOnce:
         self._joined.rollback()
 
 
-# `ctx.step(…, tx=connection)`: the rows of a step and its memo in one transaction of the handler's own.
-
-
 class StepTransaction(OwnTransaction):
     """One transaction that writes the memo of a step; the job goes on."""
 
-    memo: Memo
-    """What to write; it is set in the block."""
+    memo: Memo  # what to write; it is set in the block
 
     def _check(self) -> None:
         if self._control.ending is not None:
@@ -156,11 +149,6 @@ class StepTransaction(OwnTransaction):
         save = Save(self._control.claim.ref, 1, (self.memo,))
         await self._write(self._backend.verbs.save(self._worker, [save]))
         await self._commit()
-
-
-# `ctx.transaction(connection)`: a handler's own rows and the completion of its job in one transaction.
-#
-# Its end completes the job: after the commit the outcome is fixed.
 
 
 class JobTransaction(OwnTransaction):
@@ -220,36 +208,3 @@ class JobTransaction(OwnTransaction):
         self._control.fix(ending)
         if notebook is not None:
             notebook.written()
-
-
-# What a handler can use through its attempt: transactions of its own, the store's time, and jitter.
-
-
-class AttemptMeans:
-    """The means of one attempt."""
-
-    __slots__ = ("_backend", "_clock", "_control", "_judge", "_worker")
-
-    def __init__(self, backend: Backend, worker: str, clock: Clock, control: Control, judge: Judge) -> None:
-        self._backend = backend
-        self._worker = worker
-        self._clock = clock
-        self._control = control
-        self._judge = judge
-
-    @property
-    def random(self) -> Random:
-        """The source of jitter."""
-        return self._judge.random
-
-    def now(self) -> datetime:
-        """Return the store's time."""
-        return self._clock.now()
-
-    def completing(self, connection: Any) -> JobTransaction:
-        """Return a transaction that completes the job."""
-        return JobTransaction(self._backend, self._worker, self._control, self._judge, connection)
-
-    def saving(self, connection: Any) -> StepTransaction:
-        """Return a transaction that writes the memo of a step."""
-        return StepTransaction(self._backend, self._worker, self._control, connection)

@@ -25,9 +25,11 @@ import msgspec
 from msgspec.structs import replace
 
 from standfast.durable.runtime import current_attempt
+from standfast.errors import PayloadError
 from standfast.model.clock import Clock
 from standfast.model.display import counted, one_line, short_id
 from standfast.model.incidents import InvolvedJob, Trouble
+from standfast.model.job import UNREADABLE, Claim
 from standfast.model.secrets import NO_SECRETS, Scrub
 from standfast.observe.logs.job_log import Logged, legible, starter_noted
 from standfast.worker.control import Control
@@ -67,29 +69,15 @@ def starter_of(thread: threading.Thread | None) -> ErrorSource | None:
     return attempt_of(starter_noted(thread))
 
 
-# A flood told in few messages: the first of a kind as it comes, the others by their number, now and then.
-#
-# first of a kind ─► told         the others ─► counted ─► told together, once per `EVERY` seconds
-#
-# So many kinds are known at a time; what comes beyond is of the kind `OTHERS`. All kinds together are told at no more
-# than a certain rate. Pure: the clock is given. Not for several threads at a time: its owner has a lock.
+# The first error of a kind is sent as it comes, the others are counted and sent together every `EVERY` seconds.
+# Kinds beyond the limit count as `OTHERS`. Pure; its owner has the lock.
 
-EVERY = 5.0
-"""Seconds between two messages about one kind."""
-
-SHORTEST_NAP = 0.1
-"""Seconds between two looks: sums of times are not exact."""
-
-FORGET_AFTER = 60.0
-"""Seconds of quiet after which a kind is a new one."""
-
+EVERY = 5.0  # seconds between two messages about one kind
+SHORTEST_NAP = 0.1  # seconds between two looks: sums of times are not exact
+FORGET_AFTER = 60.0  # seconds of quiet after which a kind is a new one
 MOST_KINDS = 100
-MOST_JOBS = 20
-"""Jobs that are named of one kind."""
-
-MOST_AT_ONCE = 20
-"""Messages about all kinds together in the time of `EVERY`."""
-
+MOST_JOBS = 20  # jobs that are named of one kind
+MOST_AT_ONCE = 20  # messages about all kinds together in the time of `EVERY`
 OTHERS: Final = "others"
 
 
@@ -158,24 +146,15 @@ class ErrorGroups:
         return True
 
 
-# Exceptions that no attempt and no caller could hear: told to the supervisor, which makes incidents of them.
-#
-# They come from any thread and in any state of the process: from a collector's run in the middle of something, a
-# hundred thousand in a row, or when the event loop is gone. So little is done where they are raised: they are counted
-# by kind, and only the first of a kind is described. All else is done on the event loop.
+# Errors come from any thread and in any state of the process, a hundred thousand in a row, or after the event loop.
+# So they are only counted where they are raised, and the first of a kind is described; the event loop does the
+# rest.
 
 log = logging.getLogger(__name__)
-
-INNERMOST = 3
-"""Lines of a traceback by which two of a kind are known."""
-
-LONGEST_TRACE = 32_000
-"""Characters kept of a traceback: its end says most."""
-
+INNERMOST = 3  # lines of a traceback by which two of a kind are known
+LONGEST_TRACE = 32_000  # characters kept of a traceback: its end says most
 LONGEST_SUMMARY = 300
-MOST_RUNNING = 10
-"""Jobs that are named which ran beside it."""
-
+MOST_RUNNING = 10  # jobs that are named which ran beside it
 Lines = tuple[tuple[str, int], ...]
 
 ShowLocals = Callable[[Mapping[str, object], Scrub], Mapping[str, str]]
@@ -245,6 +224,12 @@ class UnhandledErrors:
     def failed(self, loop: str, error: BaseException, then: str) -> None:
         """Hear that a loop of the worker's own has failed, and what is done about it."""
         self.heard(error, lambda: {"where": f"the {loop}, a loop of the worker's own", "then": then}, _nobody)
+
+    def unreadable(self, claim: Claim, problem: str) -> None:
+        """Report a job that the store cannot read."""
+        error = PayloadError(f"{UNREADABLE}: {problem}; it is dead, others go on")
+        job = InvolvedJob(claim.job_id, claim.fence, claim.task)
+        self.heard(error, lambda: {"where": "a claim of the store"}, lambda: ErrorSource(job, NO_SECRETS))
 
     def tell_all(self) -> None:
         """Tell what was only counted so far, on the event loop: the process is about to end."""

@@ -115,8 +115,6 @@ def would_expire(claim: Claim, until: datetime) -> bool:
     return claim.on_late is OnLate.EXPIRE and claim.start_by is not None and until > claim.start_by
 
 
-# Asks running jobs to finish before a window begins, and wakes the claimer when one has ended.
-
 RECHECK = 1.0
 """Seconds at most between two looks: so it is noticed that a clock was set, or that one more job has started."""
 
@@ -125,8 +123,7 @@ class Phase(Enum):
     """How a closure stands."""
 
     OPEN = "open"
-    NEAR = "near"
-    """Open still, but what runs is asked to finish."""
+    NEAR = "near"  # open still, but what runs is asked to finish
     SHUT = "shut"
 
 

@@ -14,39 +14,25 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextvars import copy_context
 from datetime import datetime
-from functools import partial
 from itertools import islice
-from typing import Any
 
-from standfast.context import Middleware
-from standfast.durable.files import file_store_of
-from standfast.errors import PayloadError
 from standfast.events import StopStage
 from standfast.model.configuration import Settings
-from standfast.model.crash import group_limit
 from standfast.model.incidents import InvolvedJob
-from standfast.model.job import UNREADABLE, Claim, ClaimRef, Ending, KnownTask
-from standfast.model.policy import Isolation
-from standfast.model.secrets import NO_SECRETS
+from standfast.model.job import Claim, ClaimRef, Ending, KnownTask
 from standfast.model.states import RETURNS, Move, Reason
-from standfast.model.tracing import Tracing
 from standfast.observe.figures.publisher import Publisher
-from standfast.observe.logs.job_log import Logged
-from standfast.schedules.closed_hours import ClosedHours
-from standfast.schedules.limits import Limits
-from standfast.stores.backend import identity_of
-from standfast.stores.values import LeaseClock
-from standfast.worker.attempt import AnyTask, Attempts
+from standfast.worker.attempt import Attempts, Workload
 from standfast.worker.claim_log import ClaimLog
 from standfast.worker.claimer import Claimer
 from standfast.worker.completer import MOST_LOST, Announcer, Completer, Ended, broken
-from standfast.worker.control import Control, Slots, StopReason, Waits, picture
+from standfast.worker.control import Control, StopReason, Waits, picture
 from standfast.worker.execution import ThreadExecutor
 from standfast.worker.lease import Lease, PollTurns
-from standfast.worker.limits import GatedSlots, GatedTimers, Gatekeeper, Gates
+from standfast.worker.limits import Gatekeeper, slots_and_timers
 from standfast.worker.loops import HalfDoneError, LoopRestarter
 from standfast.worker.messages import (
     Adopt,
@@ -65,26 +51,17 @@ from standfast.worker.messages import (
     Stuck,
     Unfit,
 )
-from standfast.worker.options import ServedQueues
 from standfast.worker.ports import Ports
 from standfast.worker.progress import Reporter, Saver
-from standfast.worker.storecalls import StoreCalls, StoreClock, Timekeeper
-from standfast.worker.timers import Load, Timers
-from standfast.worker.unhandled import ErrorSource, UnhandledErrors
+from standfast.worker.storecalls import StoreCalls, StoreClock, Timekeeper, happens_within
+from standfast.worker.timers import Load
+from standfast.worker.unhandled import UnhandledErrors
 from standfast.worker.windows import ClosureKeeper, Closures
 
 log = logging.getLogger(__name__)
-
-LAST_WORDS = 0.5
-"""Seconds for cancelled coroutines to end."""
-
-FLUSH_LIMIT = 2.0
-"""Seconds for the last endings to reach the store, even if the grace is over."""
-
-LAST_FIGURES = 0.5
-"""Seconds for the last figures to reach the store, if what they count did."""
-
-NO_LIMITS = Limits()
+LAST_WORDS = 0.5  # seconds for cancelled coroutines to end
+FLUSH_LIMIT = 2.0  # seconds for the last endings to reach the store, even if the grace is over
+LAST_FIGURES = 0.5  # seconds for the last figures to reach the store, if what they count did
 
 
 class Worker:
@@ -93,20 +70,15 @@ class Worker:
     def __init__(
         self,
         worker: str,
-        tasks: Mapping[str, AnyTask],
+        workload: Workload,
         settings: Settings,
         ports: Ports,
         *,
-        served: ServedQueues | None = None,
-        middleware: Sequence[Middleware] = (),
         group: int = 0,
-        hours: Sequence[ClosedHours] = (),
         stays: bool = False,
-        limits: Limits = NO_LIMITS,
-        tracing: Tracing | None = None,
     ) -> None:
         self.id = worker
-        self._tasks = tasks
+        self._workload = workload
         self._settings = settings
         self._ports = ports
         self._suspects = group
@@ -118,24 +90,19 @@ class Worker:
         self._group: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        # A store that goes by the boot clock is on this machine, and tells its time.
-        same = ports.backend.verbs.lease_clock is LeaseClock.BOOT
-        clock, events = StoreClock(ports.clock, same=same), ports.events
-        self._clock = clock
-        self._announcer = Announcer(events, tracing)
-        self._notes = ClaimLog(ports.notes)
+        events = ports.events
+        clock = self._clock = StoreClock.of(ports.backend, ports.clock)
+        self._announcer = Announcer(events, workload.tracing)
+        self._claim_log = ClaimLog(ports.claim_log)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
         tally = ports.tally(clock)
         settled = self._announcer.settled
-        self._completer = Completer(self._calls, worker, self._notes, settled, self._look_again, tally=tally)
+        self._completer = Completer(self._calls, worker, self._claim_log, settled, self._look_again, tally=tally)
         self._publisher = Publisher(tally, worker, self._calls.verbs, self._calls.once)
-        gates = Gates(limits, settings.concurrency) if limits.apart and group_limit(group) != 1 else None
-        places = settings.concurrency
-        self._slots = Slots(places) if gates is None else GatedSlots(places, gates, clock.boot)
+        gates, self._slots, make_timers = slots_and_timers(workload.limits, settings.concurrency, group, clock.boot)
         self._turns = PollTurns(settings.safety_poll, settings.beat_every)
-        timers = Timers if gates is None else partial(GatedTimers, gates=gates)
-        self._timers = timers(
+        self._timers = make_timers(
             clock,
             self._lease,
             self._slots,
@@ -153,25 +120,25 @@ class Worker:
         )
         self._saver = Saver(self._calls, worker, self._reporter.heed)
         self._threads = ThreadExecutor(settings.concurrency)
-        self._closures = Closures(hours, clock)
+        self._closures = Closures(workload.hours, clock)
+        self.unhandled = UnhandledErrors(ports.channel.send, ports.clock, self._slots.running)
+        """Reports exceptions that no attempt and no caller could catch."""
         self._attempts = Attempts(
-            tasks=tasks,
+            workload=workload,
             backend=ports.backend,
             worker=worker,
             clock=clock,
             random=ports.random,
             announcer=self._announcer,
-            notes=self._notes,
+            claim_log=self._claim_log,
             reporter=self._reporter,
-            shelf=file_store_of(settings, partial(identity_of, ports.backend)),
+            files=ports.files,
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
             unknown=self._unknown,
-            middleware=middleware,
-            cells=ports.cells,
-            tracing=tracing,
-            unreadable=self._unreadable,
+            subprocesses=ports.subprocesses,
+            unreadable=self.unhandled.unreadable,
         )
         self._claimer = Claimer(
             calls=self._calls,
@@ -179,12 +146,12 @@ class Worker:
             clock=clock,
             settings=settings,
             worker=worker,
-            served=served,
+            served=workload.served,
             lease=self._lease,
             timers=self._timers,
             load=self._load,
             turns=self._turns,
-            notes=self._notes,
+            claim_log=self._claim_log,
             closures=self._closures,
             gates=gates,
             report_look=self.ask_for_beat,
@@ -201,10 +168,10 @@ class Worker:
             boot=clock.boot,
             closed_queues=self._closures.closed_queues,
         )
-        self._gatekeeper = Gatekeeper(limits, gates, self._slots, clock, events=events, raised=self._more_may_start)
-        self.strays = UnhandledErrors(ports.channel.send, ports.clock, self._slots.running)
-        """Where exceptions are told that nobody else could hear."""
-        self._tender = LoopRestarter(ports.clock, self.strays.failed, self._unfit)
+        self._gatekeeper = Gatekeeper(
+            workload.limits, gates, self._slots, clock, events=events, raised=self._more_may_start
+        )
+        self._restarter = LoopRestarter(ports.clock, self.unhandled.failed, self._unfit)
 
     async def run(self) -> None:
         """Work until stopped. A loop that fails is begun again; where that is no help, the worker is replaced."""
@@ -230,7 +197,7 @@ class Worker:
                     "bell": self._claimer.heed_bell,
                 }
             )
-            tasks = [group.create_task(self._tender.tend(name, loop)) for name, loop in loops.items()]
+            tasks = [group.create_task(self._restarter.tend(name, loop)) for name, loop in loops.items()]
             await self._over.wait()
             for task in tasks:
                 task.cancel()
@@ -261,7 +228,7 @@ class Worker:
         """How many attempts run; any thread may ask."""
         return self._slots.taken
 
-    def runs(self, attempt: Logged) -> bool:
+    def runs(self, attempt: object) -> bool:
         """Tell whether this attempt is one of those that run; any thread may ask."""
         return attempt in self._slots.running()
 
@@ -356,15 +323,14 @@ class Worker:
             control.kill()
         else:
             self._revoke(Revoke(((kill.job_id, kill.fence),), ()))
-            task = None if control is None else self._tasks.get(control.claim.task)
-            shares = task is not None and task.policy.isolation is not Isolation.PROCESS
+            shares = control is not None and self._attempts.shares_process(control.claim.task)
         self._ports.channel.send(Killed(kill.job_id, kill.fence, shares))
 
     def _adopt(self, waiting: Iterable[tuple[str, int]]) -> None:
         known = [
             task.known
             for name, version in waiting
-            if (task := self._tasks.get(name)) is not None and version <= task.policy.version
+            if (task := self._workload.task(name)) is not None and version <= task.policy.version
         ]
         if known:
             self._claimer.adopt(dict.fromkeys(known))
@@ -396,7 +362,7 @@ class Worker:
             # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
             control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
         except Exception as error:  # noqa: BLE001 - it is in nobody's hands now, until this process is gone
-            self._tender.give_up("timers", error)
+            self._restarter.give_up("timers", error)
 
     async def _attempt(self, control: Control) -> None:
         claim = control.claim
@@ -415,7 +381,7 @@ class Worker:
                 await self._reporter.last_word(control)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as above: in nobody's hands now
             if not self._over.is_set():
-                self._tender.give_up("attempt", error)
+                self._restarter.give_up("attempt", error)
             return
         finally:
             self._slots.leave(control)
@@ -424,18 +390,12 @@ class Worker:
         self._load.ended(lasted)
         if ending is None:
             self._announcer.lost.append(claim)
-            self._notes.ended([claim.ref])
+            self._claim_log.ended([claim.ref])
         else:
             self._completer.add(Ended(claim, control.with_log(ending), lasted or 0.0))
         self._timers.slot_free()
         if self._timers.due <= self._load.enough:
             self._claimer.slot_free()
-
-    def _unreadable(self, claim: Claim, problem: str) -> None:
-        """Have an incident made of a job that the store cannot read."""
-        error = PayloadError(f"{UNREADABLE}: {problem}; it is dead, others go on")
-        job = InvolvedJob(claim.job_id, claim.fence, claim.task)
-        self.strays.heard(error, lambda: {"where": "a claim of the store"}, lambda: ErrorSource(job, NO_SECRETS))
 
     def _release(self, claim: Claim) -> None:
         self._completer.add(Ended(claim, Ending(claim.ref, Move.RELEASE)))
@@ -490,7 +450,7 @@ class Worker:
 
     async def _end(self, grace: float, patience: float) -> None:
         if patience:
-            await _within(patience, self._slots.quiet())
+            await happens_within(patience, self._slots.quiet())
         ends_at = self._ports.clock.boot() + grace
         try:
             for control in self._slots.running():
@@ -498,18 +458,20 @@ class Worker:
             self._staged(StopStage.TELLING)
             if self._slots.taken:
                 self._staged(StopStage.WAITING)
-            if not await _within(grace, self._slots.quiet()):
+            if not await happens_within(grace, self._slots.quiet()):
                 for control in self._slots.running():
                     control.interrupt(StopReason.STOP)
-                await _within(LAST_WORDS, self._slots.quiet())
+                await happens_within(LAST_WORDS, self._slots.quiet())
             self._staged(StopStage.RELEASING)
-            if await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed()):
+            if await happens_within(
+                max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed()
+            ):
                 await self._publisher.publish_within(LAST_FIGURES)
         except Exception as error:  # noqa: BLE001 - what is left is given back by the supervisor
-            self.strays.failed("end", error, "it ends all the same")
+            self.unhandled.failed("end", error, "it ends all the same")
         if self._stays and self._slots.taken:  # what a handler still comes to is written, as long as it is ours
             await self._slots.quiet()
-            if await _within(FLUSH_LIMIT, self._completer.flushed()):
+            if await happens_within(FLUSH_LIMIT, self._completer.flushed()):
                 await self._publisher.publish_within(LAST_FIGURES)
         self._over.set()
 
@@ -527,13 +489,3 @@ class Worker:
         for control in self._slots.running():
             control.interrupt(StopReason.LOST)
         self.stop(0.0)
-
-
-async def _within(seconds: float, waiting: Coroutine[Any, Any, Any]) -> bool:
-    """Wait, but no longer than this; return whether it happened."""
-    try:
-        async with asyncio.timeout(seconds):
-            await waiting
-    except TimeoutError:
-        return False
-    return True

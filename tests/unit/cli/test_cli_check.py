@@ -11,13 +11,15 @@ from cli_world import WORKER, answer, assert_refused, bare
 
 from standfast import Standfast
 from standfast.cli.check import QueueChoice
-from standfast.hosts.builtin import CANARY, TaskRegistry, new_canary
+from standfast.hosts.builtin import CANARY, built_in_tasks, new_canary
 from standfast.model.clock import SystemClock
 from standfast.model.crash import Death, DeathKind
 from standfast.model.job import Ending, OnLate
 from standfast.model.states import Move, State
+from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import DELIVER
 from standfast.stores.values import ClaimRequest, JobFilter, Queue, Worker, WorkerInfo
+from standfast.worker.attempt import Workload
 
 FAILED, USAGE, STORE = 1, 2, 3
 SECOND = timedelta(seconds=1)
@@ -166,22 +168,22 @@ class TestCanary:
     def test_every_worker_knows_it_and_the_app_does_not(self):
         app = Standfast()
         mine = app.task(name="mine")(_nothing)
-        known = TaskRegistry(app, SystemClock().now)
-        assert set(known) == {"mine", CANARY, DELIVER}
-        assert len(known) == 3
-        assert known["mine"] is known.get("mine") is mine
-        assert [known[name].name for name in (CANARY, DELIVER)] == [CANARY, DELIVER]
-        assert CANARY in known
+        built_in = built_in_tasks(app, SystemClock().now, Programs())
+        assert [built_in[name].name for name in (CANARY, DELIVER)] == [CANARY, DELIVER]
+        assert set(built_in) == {CANARY, DELIVER}
         assert CANARY not in app.tasks
+        workload = Workload(tasks=app.tasks, built_in=built_in)
+        assert workload.task("mine") is mine
+        assert workload.task(CANARY) is built_in[CANARY]
         later = app.task(name="later")(_nothing)
-        assert known["later"] is later
-        assert known.get("none") is None
-        with pytest.raises(KeyError):
-            known["none"]
+        assert workload.task("later") is later
+        assert workload.task("none") is None
 
     def test_its_payload_is_one_that_it_can_read(self):
         job = new_canary("mail", SECOND)
-        assert TaskRegistry(Standfast(), SystemClock().now)[CANARY].arguments.decode(job.payload) == {}
+        assert (
+            built_in_tasks(Standfast(), SystemClock().now, Programs())[CANARY].arguments.decode(job.payload) == {}
+        )
 
 
 def _nothing():

@@ -31,7 +31,7 @@ class Attempt:
 
 
 class Heard(list):
-    """Who hears of strays."""
+    """Who hears of unhandled."""
 
     def heard(self, error, _about, whose, **_):
         self.append((str(error), whose() and whose().job.task))
@@ -47,11 +47,11 @@ def former(monkeypatch):
 
 
 @pytest.fixture
-def presence(former):  # noqa: ARG001 - it is around that hook
-    presence = ProcessHooks()
-    presence.begin()
-    yield presence
-    presence.end()
+def hooks(former):  # noqa: ARG001 - it is around that hook
+    hooks = ProcessHooks()
+    hooks.begin()
+    yield hooks
+    hooks.end()
 
 
 def fail_in_thread(words):
@@ -63,17 +63,17 @@ def fail_in_thread(words):
     thread.join(10)
 
 
-def test_only_threads_of_handlers_are_heard(presence, former):
+def test_only_threads_of_handlers_are_heard(hooks, former):
     """Those of the host go where they went before; so does what comes when no worker lives."""
     fail_in_thread("before any life")
-    presence.strays = Heard()
+    hooks.unhandled = Heard()
     fail_in_thread("the host's")
     token = current_attempt.set(Attempt())
     try:
         fail_in_thread("a handler's")
     finally:
         current_attempt.reset(token)
-    assert presence.strays == [("a handler's", "pack")]
+    assert hooks.unhandled == [("a handler's", "pack")]
     assert former == ["before any life", "the host's", "a handler's"]
 
 
@@ -86,8 +86,8 @@ def test_the_log_of_an_attempt_is_kept_without_a_handler_on_the_root(former):  #
         threading.Thread.start,
     )
     handlers = root.handlers[:]
-    presence = ProcessHooks()
-    presence.begin()
+    hooks = ProcessHooks()
+    hooks.begin()
     assert root.handlers == handlers
     attempt = Attempt()
     token = current_attempt.set(attempt)
@@ -97,7 +97,7 @@ def test_the_log_of_an_attempt_is_kept_without_a_handler_on_the_root(former):  #
         current_attempt.reset(token)
     logging.getLogger("shop").warning("of a request")
     assert attempt.log.text.endswith("WARNING shop: packed 3")
-    presence.end()
+    hooks.end()
     assert logging.getLogRecordFactory() is factory
     assert threading.excepthook is hook
     assert threading.Thread.start is start

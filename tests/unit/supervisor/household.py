@@ -81,7 +81,7 @@ class Household:
         process, supervisor = Process(1, "child"), Process(2, "supervisor")
         near, self.far = WireEnd.pair(supervisor, process)
         log = MemoryLog()
-        self.notes = ClaimLog(log)
+        self.claim_log = ClaimLog(log)
         self.child = Child(ChildSpec(name), SimulatedChild(process, near, log), 0.0, Phase.WORKING)
         self.events = Events()
         self.told_events: list[Event] = []
@@ -92,7 +92,7 @@ class Household:
         self.register(name)
 
     def beat(
-        self, witness: IncidentDetector | None = None, lost: Callable[[Worker], Awaitable[None]] = nobody_minds
+        self, detector: IncidentDetector | None = None, lost: Callable[[Worker], Awaitable[None]] = nobody_minds
     ) -> Heartbeat:
         """Begin to beat."""
         heart = Heartbeat(
@@ -103,7 +103,7 @@ class Household:
             children=lambda: [self.child],
             suspects_wait=self.suspects.append,
             lost=lost,
-            witness=witness,
+            detector=detector,
             memory=lambda pids: {} if self.memory is None else dict.fromkeys(pids, self.memory),
         )
         self._beating = asyncio.ensure_future(heart.run())
@@ -120,7 +120,7 @@ class Household:
 
     def claim_and_note(self, worker: str, *jobs: NewJob) -> None:
         """Likewise, and let our child note the answer."""
-        self.notes.answered(1, [claim.ref for claim in self.claim(worker, *jobs)])
+        self.claim_log.answered(1, [claim.ref for claim in self.claim(worker, *jobs)])
 
     def state(self) -> State | None:
         """Return where the job called `job` is; None where it is no more."""

@@ -281,7 +281,7 @@ async def test_who_has_the_first_turn_and_nobody_else_pings_the_dead_mans_switch
     courier = partial(
         NotificationSender, calls, clock, events, Random(1), supervisor="s", lease=timedelta(seconds=15)
     )
-    alerting = Alerting(calls, clock, events, SETTINGS, courier=courier, children=lambda: (), beat_now=lambda: None)
+    alerting = Alerting(calls, clock, events, SETTINGS, sender=courier, children=lambda: (), beat_now=lambda: None)
     running = asyncio.ensure_future(alerting.run())
 
     async def heed(rank: int, path: str, *, enabled: bool = True) -> None:

@@ -52,7 +52,7 @@ class Machines:
             self.clock,
             events,
             SETTINGS,
-            courier=courier,
+            sender=courier,
             children=lambda: (),
             beat_now=lambda: None,
             survey=survey,

@@ -139,7 +139,7 @@ async def test_a_claim_that_nobody_noted_is_released() -> None:
     house.claim("ours")
     await asyncio.sleep(20.0)
     assert house.state() is State.HELD
-    house.notes.given_up(1)
+    house.claim_log.given_up(1)
     await asyncio.sleep(6.0)
     assert house.state() is State.READY
 

@@ -19,7 +19,7 @@ from standfast.events import Events
 from standfast.model.job import Job
 from standfast.model.states import State
 from standfast.stores.verb import arun_procedure
-from standfast.supervisor import recycler
+from standfast.supervisor import orders
 from standfast.supervisor.child import ChildSlot
 from standfast.supervisor.orders import RefusedError, give_order
 from standfast.supervisor.recycler import Drainer
@@ -54,7 +54,7 @@ class Scene:
         await asyncio.sleep(BEATEN)
 
     async def drain(self, process: Process) -> None:
-        await self.order(recycler.DRAIN_ORDER, process)
+        await self.order(orders.DRAIN, process)
 
     async def enqueue(self, *seconds: float, kind: str = "fine") -> list[str]:
         """Enqueue jobs that take so long, and let them start."""
@@ -169,7 +169,7 @@ def test_a_reload_or_a_recycle_fills_the_place_again(again) -> None:
         if again == "reload":
             scene.tree._supervisor.reload()
         else:
-            await scene.order(recycler.RECYCLE_ORDER, other)
+            await scene.order(orders.RECYCLE, other)
         await asyncio.sleep(30)
         assert len(scene.alive) == 2
         assert not {drained, other} & set(scene.alive)
@@ -210,7 +210,7 @@ def test_who_is_drained_while_it_is_replaced_takes_the_fresh_one_along(caplog, b
             jobs = await scene.enqueue(*([40] if busy else []))
             drained = await scene.runner_of(jobs[0]) if busy else scene.alive[0]
             await arun_procedure(
-                scene.world.call, give_order(scene.world.store, recycler.RECYCLE_ORDER, scene.worker(drained))
+                scene.world.call, give_order(scene.world.store, orders.RECYCLE, scene.worker(drained))
             )
             while len(scene.tree.children) < 3:  # noqa: ASYNC110 - no process tells of its start
                 await asyncio.sleep(0.01)
@@ -236,7 +236,7 @@ def test_one_that_is_just_being_started_in_a_drained_place_has_to_go() -> None:
         [long] = await scene.enqueue(40)
         drained = await scene.runner_of(long)
         supervisor = scene.tree._supervisor
-        supervisor._crew.ask_to_leave(supervisor._crew.child(scene.worker(drained)))
+        supervisor._children.ask_to_leave(supervisor._children.child(scene.worker(drained)))
         await asyncio.sleep(0.1)
         assert len(scene.tree.children) == 2
         supervisor._drainer.drain(scene.worker(drained), 600.0)
@@ -317,7 +317,7 @@ class OneChild:
         self.places = [ChildSlot()]
         self.child = child
 
-    def children(self) -> list:
+    def living(self) -> list:
         return [self.child]
 
 

@@ -134,7 +134,7 @@ async def test_a_beat_tells_how_the_child_is() -> None:
     house.child.slots, house.child.ended_attempts, house.child.lag = 4, 7, 0.25
     house.memory = 50_000_000
     house.claim_and_note("ours", NewJob("a", "task", b"{}"), NewJob("b", "task", b"{}"))
-    house.notes.started(ClaimRef("b", 1))
+    house.claim_log.started(ClaimRef("b", 1))
     house.child.pulse_at = house.clock.boot()
     await asyncio.sleep(2.5)
     house.beat()

@@ -234,7 +234,7 @@ class Bench:
             NotificationSender, calls, self.clock, self.events, Random(1), supervisor="s", lease=timedelta(15)
         )
         self.alerting = Alerting(
-            calls, self.clock, self.events, SETTINGS, courier=courier, children=lambda: (), beat_now=lambda: None
+            calls, self.clock, self.events, SETTINGS, sender=courier, children=lambda: (), beat_now=lambda: None
         )
         self._running = asyncio.ensure_future(self.alerting.run())
 

@@ -45,7 +45,7 @@ class Crew:
         for _ in range(size):
             self._work(self._new())
 
-    def children(self) -> list[Child]:
+    def living(self) -> list[Child]:
         return list(self.alive)
 
     async def relieve(self, old: Child) -> Child | None:

@@ -13,7 +13,7 @@ from standfast.supervisor.hangs import HangWatch
 from standfast.supervisor.heartbeat import Heartbeat
 from standfast.supervisor.plan import Plan
 from standfast.supervisor.recycler import Recycler
-from standfast.supervisor.supervisor import ChildMessages
+from standfast.supervisor.supervisor import Supervisor
 from standfast.worker.loops import MOST_FAILURES
 
 
@@ -196,7 +196,7 @@ def test_children_that_the_store_does_not_register_are_not_said_to_hang(monkeypa
 
 
 def test_a_child_that_cannot_be_understood_is_replaced_and_no_other(monkeypatch) -> None:
-    hear, garbled = ChildMessages.hear, []
+    hear, garbled = Supervisor._hear, []
 
     async def mishear(self, child) -> None:
         if garbled:
@@ -205,7 +205,7 @@ def test_a_child_that_cannot_be_understood_is_replaced_and_no_other(monkeypatch)
         async with asyncio.timeout(10):
             return await hear(self, child)
 
-    monkeypatch.setattr(ChildMessages, "hear", mishear)
+    monkeypatch.setattr(Supervisor, "_hear", mishear)
 
     async def story() -> None:
         world = World(1)

@@ -27,15 +27,15 @@ class Scene:
         self.backend = self.house.backend
         self.path = folder / "kept"
         self.file = LockExpiryFile(self.path, create=True)
-        self.wards = HeldLocks(self.house.calls, self.house.clock)
-        self.running = asyncio.ensure_future(self.wards.run())
+        self.locks = HeldLocks(self.house.calls, self.house.clock)
+        self.running = asyncio.ensure_future(self.locks.run())
 
     def acquire(self, holder: str, worker: str = "ours", slot: int = 0) -> None:
         """Let a child have the lock, and tell of it."""
         bid = LockRequest(holder, timedelta(seconds=TTL), 20)
         look = run_procedure(self.backend.run, take(self.backend.verbs, Kind.LOCK, "a", bid))
         assert look.token is not None
-        self.wards.take(worker, Holds("a", holder, TTL, self.house.clock.boot(), str(self.path), slot))
+        self.locks.take(worker, Holds("a", holder, TTL, self.house.clock.boot(), str(self.path), slot))
 
     def holders(self) -> list[str]:
         """Return who holds it by the store."""

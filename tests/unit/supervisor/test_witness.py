@@ -1,4 +1,4 @@
-"""The witness: which deaths are incidents, what they are called, and that no burial waits for them."""
+"""The detector: which deaths are incidents, what they are called, and that no burial waits for them."""
 
 import asyncio
 import signal
@@ -67,9 +67,9 @@ class Seat:
     def __init__(self, house: Household, monkeypatch, memory: Memory | None = None) -> None:
         monkeypatch.setattr(module, "surroundings", self._surroundings)  # threads and virtual time do not mix
         self.tray = Tray()
-        self.witness = IncidentDetector(house.clock, self.tray, memory or Memory())
-        self.witness.meet("s-1", lambda: [house.child])
-        self.writing = asyncio.ensure_future(self.witness.write(house.calls, house.settings))
+        self.detector = IncidentDetector(house.clock, self.tray, memory or Memory())
+        self.detector.meet("s-1", lambda: [house.child])
+        self.writing = asyncio.ensure_future(self.detector.write(house.calls, house.settings))
 
     @staticmethod
     async def _surroundings(supervisor) -> dict[str, str]:
@@ -85,8 +85,8 @@ class Seat:
 def run_a_job(house: Household) -> ClaimRef:
     """Let the child have started the job called `job`, which is at its first attempt."""
     [claim] = house.claim("ours")
-    house.notes.answered(1, [claim.ref])
-    house.notes.started(claim.ref)
+    house.claim_log.answered(1, [claim.ref])
+    house.claim_log.started(claim.ref)
     house.backend.run(house.verbs.start("ours", [(claim.ref, house.clock.now())]))
     house.backend.run(house.verbs.progress("ours", [(claim.ref, Progress(3, 10))]))
     return claim.ref
@@ -114,7 +114,7 @@ async def test_a_crash_names_what_ran(monkeypatch) -> None:
     await asyncio.sleep(0)
     seat, ref = Seat(house, monkeypatch), run_a_job(house)
     await asyncio.sleep(0)
-    await seat.witness.saw_end(house.child, SEGV)
+    await seat.detector.saw_end(house.child, SEGV)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.CRASH
     assert incident.summary == "worker ours died of SIGSEGV while it ran task job"
@@ -131,7 +131,7 @@ async def test_an_end_that_was_wanted_is_no_incident(monkeypatch) -> None:
     seat = Seat(house, monkeypatch)
     house.child.phase = Phase.STARTING
     house.child.kill_to_stop()
-    await seat.witness.saw_end(house.child, KILLED)
+    await seat.detector.saw_end(house.child, KILLED)
     await asyncio.sleep(10)
     assert seat.tray.reported == []
 
@@ -140,7 +140,7 @@ async def test_out_of_memory(monkeypatch) -> None:
     """Certain or likely: either is called so."""
     house = Household()
     seat = Seat(house, monkeypatch, Memory(Seen(limit=1000 << 20)))
-    await seat.witness.saw_end(house.child, KILLED)
+    await seat.detector.saw_end(house.child, KILLED)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.OUT_OF_MEMORY
     assert incident.summary == "worker ours most likely ran out of memory with no job running"
@@ -153,7 +153,7 @@ async def test_who_was_ended_by_us_did_not_run_out_of_memory(monkeypatch) -> Non
     seat = Seat(house, monkeypatch, Memory(Seen(kills_before=1, kills=2)))
     house.child.verdict = "it gave no sign of life for 120 s, at jobs.py:7 in render"
     house.child.portrait = {"stacks": "somewhere"}
-    await seat.witness.saw_end(house.child, KILLED)
+    await seat.detector.saw_end(house.child, KILLED)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.HANG
     sentence = "hung (it gave no sign of life for 120 s, at jobs.py:7 in render) and was ended with no job running"
@@ -167,7 +167,7 @@ async def test_a_collector_that_fails_is_noted(monkeypatch) -> None:
     house = Household()
     seat = Seat(house, monkeypatch, Memory(OSError("no such thing")))
     monkeypatch.setattr(house.child.process, "remains", lambda: 1 / 0)
-    await seat.witness.saw_end(house.child, SEGV)
+    await seat.detector.saw_end(house.child, SEGV)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.CRASH
     assert "(not known: ZeroDivisionError" in parts["remains"]
@@ -181,7 +181,7 @@ async def test_a_store_that_is_away_delays_no_burial(monkeypatch) -> None:
     await asyncio.sleep(0)
     house.backend.slow_verb = "get"
     begun = house.clock.boot()
-    await seat.witness.saw_end(house.child, SEGV)
+    await seat.detector.saw_end(house.child, SEGV)
     assert house.clock.boot() - begun <= MOMENT
     died_at = house.clock.now() - timedelta(seconds=MOMENT)
     incident, _ = await seat.told()
@@ -196,7 +196,7 @@ async def test_before_there_is_a_store(monkeypatch) -> None:
     seat = Seat(house, monkeypatch)
     seat.writing.cancel()
     house.child.phase, house.child.verdict = Phase.STARTING, "shop cannot be imported: no\nmore"
-    await seat.witness.saw_end(house.child, KILLED)
+    await seat.detector.saw_end(house.child, KILLED)
     incident, _ = await seat.told()
     assert incident.summary == "worker ours failed (shop cannot be imported: no) while it started"
 
@@ -206,9 +206,9 @@ async def test_a_stuck_handler_is_told_once(monkeypatch) -> None:
     house = Household()
     seat, ref = Seat(house, monkeypatch), run_a_job(house)
     await asyncio.sleep(0)
-    seat.witness.heard(house.child, Stuck(*ref, "it ignores its timeout of 3 s", "task", "  in dawdle"))
+    seat.detector.heard(house.child, Stuck(*ref, "it ignores its timeout of 3 s", "task", "  in dawdle"))
     house.child.stuck.add(ref)
-    await seat.witness.saw_end(house.child, KILLED)
+    await seat.detector.saw_end(house.child, KILLED)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.STUCK
     assert incident.summary == "worker ours cannot stop task job: it ignores its timeout of 3 s"
@@ -225,18 +225,18 @@ class TestTheSameDeathAgain:
         """Let a child die so, one after the other, each with a job of its own; return incidents and their names."""
         house, kept, names = Household(), {}, []
         seat = Seat(house, monkeypatch)
-        desk = seat.witness._desk = IncidentRecorder(house.clock)
+        desk = seat.detector._recorder = IncidentRecorder(house.clock)
         for number, (end, task) in enumerate(zip(ends, tasks, strict=False)):
             [claim] = house.claim("ours", NewJob(f"job-{number}", task, b"{}"))
-            house.notes.answered(number + 1, [claim.ref])
-            house.notes.started(claim.ref)
+            house.claim_log.answered(number + 1, [claim.ref])
+            house.claim_log.started(claim.ref)
             child = house.child = replace(house.child, incident="", incident_told=False)
             await asyncio.sleep(0)
             house.backend.latency = MOMENT if slow else 0.0
-            await seat.witness.saw_end(child, end)
+            await seat.detector.saw_end(child, end)
             names.append(child.death(end).evidence)
             await asyncio.sleep(10)
-            house.notes.ended([claim.ref])
+            house.claim_log.ended([claim.ref])
         for case in desk._cases._cases.values():
             kept[case.incident.id] = case.incident
         return list(kept.values()), names
@@ -262,7 +262,7 @@ async def test_what_a_child_notices(monkeypatch) -> None:
     """It is told as the child says it."""
     house = Household()
     seat = Seat(house, monkeypatch)
-    seat.witness.heard(house.child, Noticed(Trouble.EXCEPTION, "in a thread", "f", {"trace": "…"}, count=3))
+    seat.detector.heard(house.child, Noticed(Trouble.EXCEPTION, "in a thread", "f", {"trace": "…"}, count=3))
     incident, parts = await seat.told()
     assert (incident.trouble, incident.summary, incident.fingerprint) == ("exception", "in a thread", "f")
     assert (incident.count, parts) == (3, {"trace": "…"})
@@ -274,7 +274,7 @@ async def test_a_lost_worker(monkeypatch) -> None:
     seat = Seat(house, monkeypatch)
     info = WorkerInfo("gone", "s-2", "web-07", 4711, timedelta(seconds=15))
     lost = Worker(info, house.clock.now(), timedelta(seconds=17), condemned=True, held=2, running=1)
-    seat.witness.saw_loss(lost, (InvolvedJob("j", 1, "send", 1),))
+    seat.detector.saw_loss(lost, (InvolvedJob("j", 1, "send", 1),))
     incident, parts = await seat.told()
     assert incident.summary == "worker gone on web-07 was not heard of for 17 s while it ran send j"
     assert (incident.trouble, incident.host, incident.pid) == ("lost", "web-07", 4711)
@@ -287,7 +287,7 @@ async def test_what_is_found_out_last_is_still_told(monkeypatch) -> None:
     seat, _ = Seat(house, monkeypatch), run_a_job(house)
     await asyncio.sleep(0)
     house.backend.latency = 0.3
-    await seat.witness.saw_end(house.child, SEGV)
+    await seat.detector.saw_end(house.child, SEGV)
     assert seat.tray.reported == []
     seat.writing.cancel()
     await asyncio.wait([seat.writing])
@@ -301,7 +301,7 @@ async def test_chores_tell_of_a_lost_worker(monkeypatch) -> None:
     house.register("other")
     [claim] = house.claim("other")
     house.backend.run(house.verbs.start("other", [(claim.ref, house.clock.now())]))
-    heart = house.beat(witness=seat.witness)
+    heart = house.beat(detector=seat.detector)
     await asyncio.sleep(40)
     incident, _ = await seat.told()
     assert incident.jobs == (InvolvedJob("job", claim.fence, "task", 1, None),)
@@ -315,7 +315,7 @@ async def test_a_burial_does_not_need_its_incident(monkeypatch, caplog) -> None:
     seat = Seat(house, monkeypatch)
     house.register("other")
     monkeypatch.setattr(house.verbs, "list_jobs", _unreadable, raising=False)
-    house.beat(witness=seat.witness)
+    house.beat(detector=seat.detector)
     await asyncio.sleep(40)
     assert house.workers() == ["ours"]
     assert seat.tray.reported == []

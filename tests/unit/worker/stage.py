@@ -12,6 +12,7 @@ from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import VirtualClock
 from standfast import Standfast
+from standfast.durable.files import shelf_of
 from standfast.events import Event
 from standfast.model.job import Attempt, Job
 from standfast.model.states import FINAL
@@ -19,6 +20,7 @@ from standfast.observe.why import explain
 from standfast.settings import Settings
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.values import WorkerBeat, WorkerInfo
+from standfast.worker.attempt import Workload
 from standfast.worker.messages import Renewed, Revoke, Stop
 from standfast.worker.ports import Ports
 from standfast.worker.worker import Worker
@@ -41,8 +43,10 @@ class Stage:
         self.told: list[Event] = []
         app.events.subscribe(self.told.append)
         self._far, near = WireEnd.pair(Process(1, "supervisor"), Process(2, "child"))
-        ports = Ports(self.backend, near, MemoryLog(), self.clock, Random(1), app.events)
-        self.worker = Worker("w", app.tasks, settings, ports, middleware=app.middlewares, **options)
+        ports = Ports(self.backend, near, MemoryLog(), self.clock, Random(1), app.events, shelf_of(settings))
+        parts = {name: options.pop(name) for name in ("served", "hours", "limits", "tracing") if name in options}
+        workload = Workload(tasks=app.tasks, middleware=app.middlewares, **parts)
+        self.worker = Worker("w", workload, settings, ports, **options)
         span = timedelta(seconds=SETTINGS.lease)
         self.backend.run(self.backend.verbs.register(WorkerInfo("w", "s", "host", 1, span, None, 4)))
 

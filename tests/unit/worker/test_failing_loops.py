@@ -81,14 +81,14 @@ class Theatre:
         self.replaced = running.done()
         self.stage.stop()
         await running
-        self.worker.strays.tell_all()
+        self.worker.unhandled.tell_all()
         await asyncio.sleep(1.0)
         hearing.cancel()
         return failing
 
     def _beat(self) -> None:
         """Beat as its supervisor does: what the notes do not name goes back."""
-        noted = read_claim_log(self.worker._ports.notes)
+        noted = read_claim_log(self.worker._ports.claim_log)
         self.stage.backend.run(self.stage.backend.verbs.reconcile(WorkerBeat("w", noted.closed_call, noted.held)))
         self.stage.pass_on()
 
@@ -108,10 +108,10 @@ class Theatre:
 LOOPS: dict[str, tuple[str, Callable[[Any, int], Failing]]] = {
     "claim-fails": ("claimer", lambda worker, times: Failing(worker._claimer, "_request", times)),
     "answer-not-heeded": ("claimer", lambda worker, times: Failing(worker._claimer, "_heed", times, after=True)),
-    "note-of-claims-fails": ("claimer", lambda worker, times: Failing(worker._notes, "answered", times)),
+    "note-of-claims-fails": ("claimer", lambda worker, times: Failing(worker._claim_log, "answered", times)),
     "bell": ("bell", lambda worker, times: Failing(worker._claimer, "_listener", times)),
     "send-fails": ("completer", lambda worker, times: Failing(worker._completer, "_send", times)),
-    "sent-and-fails": ("completer", lambda worker, times: Failing(worker._notes, "ended", times)),
+    "sent-and-fails": ("completer", lambda worker, times: Failing(worker._claim_log, "ended", times)),
     "told-and-fails": (
         "completer",
         lambda worker, times: Failing(worker._completer, "_settled", times, after=True),

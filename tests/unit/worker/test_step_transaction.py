@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 
 import psycopg
@@ -25,7 +26,7 @@ from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.worker.completer import Judge
 from standfast.worker.control import Control
 from standfast.worker.lease import Lease
-from standfast.worker.transactions import AttemptMeans
+from standfast.worker.transactions import StepTransaction
 
 WORKER = "w1"
 MEMO = Memo("step:book", b'{"version":1,"result":7}')
@@ -43,7 +44,8 @@ class Attempt:
         [claim] = self.run(verbs.claim(ClaimRequest(WORKER, call=1, limit=1))).jobs
         self.control = Control(claim, Lease(SystemClock(), 15.0, 1.0, 5.0), lambda *_: None)
         judge = Judge(claim, Policy(), datetime.now(UTC), Random(1))
-        self.control.means = AttemptMeans(self.backend, WORKER, SystemClock(), self.control, judge)
+        self.control.judge, self.control.now = judge, SystemClock().now
+        self.control.saving = partial(StepTransaction, self.backend, WORKER, self.control)
         self.saving = self.control.saving
 
     def run(self, verb):

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 
 import pytest
@@ -29,7 +30,7 @@ from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.worker.completer import ANY_RESULT, Judge
 from standfast.worker.control import Control
 from standfast.worker.lease import Lease
-from standfast.worker.transactions import AttemptMeans
+from standfast.worker.transactions import JobTransaction
 
 WORKER = "w1"
 SHORT = 0.2
@@ -46,12 +47,12 @@ class Attempt:
         backend.run(verbs.enqueue([NewJob(self.job_id, "pay", b"{}", metadata={"user": "7"})]))
         [claim] = backend.run(verbs.claim(ClaimRequest(WORKER, call=1, limit=1))).jobs
         self.control = kind(claim, Lease(SystemClock(), 15.0, 1.0, 5.0), lambda *_: None)
-        self.control.means = self.means()
+        self.results_in(ANY_RESULT)
         self.ctx = Context(claim, self.control)
 
-    def means(self, results=ANY_RESULT):
+    def results_in(self, results):
         judge = Judge(self.control.claim, Policy(), datetime.now(UTC), Random(1), results=results)
-        return AttemptMeans(self.backend, WORKER, SystemClock(), self.control, judge)
+        self.control.transaction = partial(JobTransaction, self.backend, WORKER, self.control, judge)
 
     @property
     def job(self):
@@ -117,7 +118,7 @@ def test_a_transaction_that_is_open_is_taken_over(attempt, own, path):
 
 def test_a_result_that_would_be_read_back_changed_commits_nothing(attempt, own, path):
     """Neither where it is set, nor where it was forgotten."""
-    attempt.control.means = attempt.means(Results(int))
+    attempt.results_in(Results(int))
     with pytest.raises(ResultEncodingError, match="got `str`"), attempt.ctx.transaction(own) as tx:  # noqa: PT012
         pay(own, attempt)
         tx.result = "seven"

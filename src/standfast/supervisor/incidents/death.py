@@ -16,12 +16,8 @@ from standfast.model.incidents import Trouble
 from standfast.model.job import ClaimRef
 from standfast.supervisor.child import Child, Exit, Phase
 
-NEAR = 0.85
-"""With this part of what there was in its hands, a process that was killed most likely wanted more."""
-
-UNLIMITED = 1 << 60
-"""What a limit beyond this many bytes says is that there is none."""
-
+NEAR = 0.85  # with this part of what there was in its hands, a process that was killed most likely wanted more
+UNLIMITED = 1 << 60  # what a limit beyond this many bytes says is that there is none
 _KILLED = re.compile(r"Killed process (\d+)\b|oom-kill:.*\bpid=(\d+)\b")
 _KILO = 1024
 
@@ -147,17 +143,10 @@ def megabytes(size: float) -> str:
     return f"{size / _KILO / _KILO:,.1f} MB"
 
 
-# Keeps count of what the kernel kills for want of memory, so that a death can be told from those before it.
-
 CGROUPS = Path("/sys/fs/cgroup")
 KERNEL_LOG = Path("/dev/kmsg")
-
-MOST_LINES = 100
-"""Lines of the kernel's log that are remembered."""
-
-MOST_READ = 20_000
-"""Records that are read of it at a time."""
-
+MOST_LINES = 100  # lines of the kernel's log that are remembered
+MOST_READ = 20_000  # records that are read of it at a time
 _OF_A_DEATH = re.compile(
     r"Killed process|oom-kill|[Oo]ut of memory|segfault|general protection|trap |traps:|SIGBUS"
 )
@@ -250,8 +239,6 @@ def _read(file: Path) -> str:
     except OSError:
         return ""
 
-
-# What is quick to know of the death of a child: how it ended, of what, and what it left behind.
 
 T = TypeVar("T")
 

@@ -30,23 +30,17 @@ from standfast.worker.messages import Message, Noticed, Stuck
 from standfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
-
-MOMENT = 0.2
-"""Seconds for which a burial waits: enough for a store in order to say what ran, before that changes."""
-
-COUNT_EVERY = 5.0
-"""Seconds between two looks at what the kernel has killed for memory."""
-
-LAST_WORDS = 1.0
-"""Seconds for what is still being found out when the supervisor ends."""
+MOMENT = 0.2  # seconds for which a burial waits: enough for a store in order to say what ran, before that changes
+COUNT_EVERY = 5.0  # seconds between two looks at what the kernel has killed for memory
+LAST_WORDS = 1.0  # seconds for what is still being found out when the supervisor ends
 
 
 class IncidentDetector:
     """Sees what becomes of the children of one supervisor."""
 
-    def __init__(self, clock: Clock, desk: IncidentRecorder, memory: MemoryWatch | None = None) -> None:
+    def __init__(self, clock: Clock, recorder: IncidentRecorder, memory: MemoryWatch | None = None) -> None:
         self._clock = clock
-        self._desk = desk
+        self._recorder = recorder
         self._memory = memory or MemoryWatch()
         self._calls: StoreCalls | None = None
         self._supervisor = ""
@@ -60,8 +54,8 @@ class IncidentDetector:
     async def write(self, calls: StoreCalls, settings: Settings) -> None:
         """Write down incidents as they come, and keep count of what the kernel kills."""
         self._calls = calls
-        self._desk.learn(settings)
-        writing = asyncio.ensure_future(self._desk.run(calls))
+        self._recorder.learn(settings)
+        writing = asyncio.ensure_future(self._recorder.run(calls))
         try:
             while not writing.done():
                 await asyncio.wait([writing], timeout=COUNT_EVERY)
@@ -125,7 +119,7 @@ class IncidentDetector:
         summary = f"a loop of the supervisor failed: {name}: {error!r}"
         fingerprint = f"loop {name} {type(error).__name__}"
         incident = self._incident(Trouble.EXCEPTION, summary, (), pid=os.getpid(), fingerprint=fingerprint)
-        self._desk.report(incident, Evidence({"traceback": "".join(traceback.format_exception(error))}))
+        self._recorder.report(incident, Evidence({"traceback": "".join(traceback.format_exception(error))}))
 
     # -- the living ------------------------------------------------------------------------------------------
 
@@ -140,7 +134,7 @@ class IncidentDetector:
     def _tell_noticed(self, child: Child, noticed: Noticed) -> None:
         more = {**_who(child), "fingerprint": noticed.fingerprint, "count": noticed.count}
         incident = self._incident(noticed.trouble, noticed.summary, noticed.jobs, **more)
-        self._desk.report(incident, Evidence(noticed.parts))
+        self._recorder.report(incident, Evidence(noticed.parts))
 
     async def _tell_stuck(self, child: Child, stuck: Stuck) -> None:
         """Tell of a handler that cannot be stopped."""
@@ -154,7 +148,7 @@ class IncidentDetector:
     async def snapshot(self, child: Child, incident_id: str) -> None:
         """Make an incident of how a living child is doing, because somebody asked."""
         at, portrait = self._clock.now(), await take_portrait(child)
-        jobs = await involved(self._calls, read_claim_log(child.process.notes).running)
+        jobs = await involved(self._calls, read_claim_log(child.process.claim_log).running)
         summary = f"worker {child.worker} was looked at{running(jobs)}"
         incident = self._incident(Trouble.SNAPSHOT, summary, jobs, at=at, id=incident_id, **_who(child))
         await self._report(incident, {**child.process.remains(), **portrait})
@@ -175,15 +169,15 @@ class IncidentDetector:
 
     async def _report_end(self, child: Child, incident: Incident, parts: Mapping[str, str]) -> None:
         """Report what ends a child. The same again is only counted, unless others know it by an id of its own."""
-        again = self._desk.knows(incident) and not child.incident_told
+        again = self._recorder.knows(incident) and not child.incident_told
         around = {} if again else await surroundings(self._own_state)
-        if child.incident_told and self._desk.knows(incident):
+        if child.incident_told and self._recorder.knows(incident):
             incident = replace(incident, fingerprint="")
-        child.incident = self._desk.report(incident, Evidence({**parts, **around}))
+        child.incident = self._recorder.report(incident, Evidence({**parts, **around}))
 
     async def _report(self, incident: Incident, parts: Mapping[str, str]) -> None:
         around = await surroundings(self._own_state)
-        self._desk.report(incident, Evidence({**parts, **around}))
+        self._recorder.report(incident, Evidence({**parts, **around}))
 
     def _incident(self, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...], **more: Any) -> Incident:
         known = {

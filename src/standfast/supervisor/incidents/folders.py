@@ -26,12 +26,8 @@ from standfast.model.redaction import redact_text
 from standfast.model.secrets import NO_SECRETS, Scrub
 from standfast.observe.incidents import Kept, Retention, outdated
 
-LONGEST_PART = 64 * 1024
-"""Bytes of one part of the evidence that are kept: its beginning and its end."""
-
-LARGEST = 256 * 1024
-"""Bytes of all parts together."""
-
+LONGEST_PART = 64 * 1024  # bytes of one part of the evidence that are kept: its beginning and its end
+LARGEST = 256 * 1024  # bytes of all parts together
 MOST_PARTS = 32
 
 _LONGEST_READ = 2 * LONGEST_PART
@@ -39,8 +35,7 @@ _LONGEST_READ = 2 * LONGEST_PART
 
 _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 _LONGEST_NAME = 60
-_LINE_WITHIN = 400
-"""A cut moves by so many characters at most to be at the end of a line."""
+_LINE_WITHIN = 400  # a cut moves by so many characters at most to be at the end of a line
 
 
 def bounded(evidence: Evidence) -> Evidence:
@@ -114,8 +109,6 @@ def _sound(text: str) -> str:
     return text.encode(errors="replace").decode().replace("\0", "�")
 
 
-# An incident as files: the same in its folder on disk, in an exported folder and in an archive.
-
 SUMMARY_FILE = "incident.json"
 
 
@@ -124,8 +117,6 @@ def files_of(incident: Incident, evidence: Evidence) -> Mapping[str, bytes]:
     parts = {f"{fit_name(name)}.txt": text.encode(errors="replace") for name, text in evidence.parts.items()}
     return {SUMMARY_FILE: msgspec.json.format(msgspec.json.encode(incident), indent=2) + b"\n", **parts}
 
-
-# Incidents on disk: a folder each, readable by nobody else, whole or not at all.
 
 _UNFINISHED = ".unfinished"
 _OTHERS = 0o077
@@ -137,8 +128,7 @@ class Folders:
     def __init__(self, keeping: Retention) -> None:
         self.keeping = keeping
         self._place: Path | None = None
-        self.instead_of: OSError | None = None
-        """Why folders are not where they should be, if they are not."""
+        self.instead_of: OSError | None = None  # why folders are not where they should be, if they are not
 
     def write(self, incident: Incident, evidence: Evidence) -> str:
         """Write a new folder and return where it is."""
@@ -219,16 +209,9 @@ def _kept_in(place: Path) -> Iterator[Kept]:
             yield Kept(folder.name, datetime.fromtimestamp(changed_at, UTC), size)
 
 
-# Writes the folders of incidents in a thread of its own: a disk that is slow, full or gone holds up nobody.
-
 log = logging.getLogger(__name__)
-
-MOST_WAITING = 200
-"""Writes that wait for a slow disk; beyond that none are taken in."""
-
-SWEEP_AFTER = 20
-"""New folders after which old ones are looked for."""
-
+MOST_WAITING = 200  # writes that wait for a slow disk; beyond that none are taken in
+SWEEP_AFTER = 20  # new folders after which old ones are looked for
 LOOK_EVERY = 0.005
 
 _NOTHING = Evidence()

@@ -26,8 +26,7 @@ from standfast.stores.verb import Verbs, arun_procedure, procedure
 from standfast.supervisor.incidents.folders import Filed, FolderWriter, bounded, fit_evidence
 from standfast.worker.storecalls import StoreCalls
 
-_MOST_JOBS = 50
-"""Jobs whose payloads are read for it."""
+_MOST_JOBS = 50  # jobs whose payloads are read for it
 
 
 class _Payload(msgspec.Struct):
@@ -58,22 +57,12 @@ def _secret_part(payload: bytes) -> dict[str, Any]:
         return {}  # what cannot be read was given to no handler
 
 
-# Which incidents are the same, and what is on hand of them. Never more than a bounded number.
-#
-# new ─► waiting ─(written)─► settled ─(the same again)─► waiting …
-# └──────(too many wait)──► lost
+# new ─► waiting ─(written)─► settled ─(the same again)─► waiting; a waiting case beyond the limit is lost
 
-SAME_WITHIN = 600.0
-"""Seconds after the last time within which the same trouble is one more of the same incident."""
-
-MOST_WAITING = 100
-"""Incidents that wait for a store that is away; of more, the oldest are given up."""
-
-MOST_REMEMBERED = 300
-"""Incidents to which more of the same may be added."""
-
-MOST_JOBS = 50
-"""Jobs that an incident names when it has happened again: the last of them."""
+SAME_WITHIN = 600.0  # seconds after the last time within which the same trouble is one more of the same incident
+MOST_WAITING = 100  # incidents that wait for a store that is away; of more, the oldest are given up
+MOST_REMEMBERED = 300  # incidents to which more of the same may be added
+MOST_JOBS = 50  # jobs that an incident names when it has happened again: the last of them
 
 
 @dataclass(slots=True)
@@ -107,8 +96,7 @@ class Cases:
     def __init__(self) -> None:
         self._cases: dict[str, Case] = {}
         self._open: dict[tuple[str, ...], Case] = {}
-        self.lost = 0
-        """How many were given up before the store had them."""
+        self.lost = 0  # how many were given up before the store had them
 
     def take(self, incident: Incident, evidence: Evidence, now: float) -> tuple[Case, bool]:
         """Return the case that an incident belongs to, and whether it is a new one."""
@@ -167,23 +155,13 @@ def _sameness(incident: Incident) -> tuple[str, ...]:
     return (incident.trouble, incident.fingerprint or incident.id, incident.host)
 
 
-# Where a supervisor hands in its incidents, which costs it nothing.
-#
-# Each goes to disk at once, and to the store when that answers. The same trouble again, soon after, only adds to the
-# count of the first: while it goes on, that is written every few seconds. What is written is the whole count, and who
-# writes it is one: an answer that was lost is asked for again with the same token, and nothing counts twice.
+# Each incident goes to disk at once and to the store when that answers. The same trouble soon after only adds to the
+# count of the first. The whole count is written with the same token until it is answered, so nothing counts twice.
 
 log = logging.getLogger(__name__)
-
-REWRITE_EVERY = 5.0
-"""Seconds between two writes of an incident that grows."""
-
-DISK_PATIENCE = 1.0
-"""Seconds that the first write to the store waits for the folder, to name it."""
-
-LAST_WRITES = 1.0
-"""Seconds for what the store does not have when the supervisor ends."""
-
+REWRITE_EVERY = 5.0  # seconds between two writes of an incident that grows
+DISK_PATIENCE = 1.0  # seconds that the first write to the store waits for the folder, to name it
+LAST_WRITES = 1.0  # seconds for what the store does not have when the supervisor ends
 SWEEP_SOON, SWEEP_EVERY = 60.0, 3600.0
 """Seconds between two looks for what is to be forgotten: while there are new incidents, and while not."""
 

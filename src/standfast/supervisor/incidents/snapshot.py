@@ -41,19 +41,10 @@ async def _found(collector: Awaitable[str], within: float) -> str:
         return f"(not known: {type(error).__name__}: {error})"
 
 
-# Which jobs were running in a process, with what the store knows of them.
-
-MOST_ASKED = 50
-"""Jobs that the store is asked about for one incident; of more, the ids alone are told."""
-
-MOST_RUNNING = 1000
-"""Running jobs of the whole fleet among which those of a lost worker are looked for."""
-
-MOST_NAMED = 5
-"""Tasks that the words about an incident name."""
-
-JOBS_WITHIN = 2.0
-"""Seconds for the store to answer."""
+MOST_ASKED = 50  # jobs that the store is asked about for one incident; of more, the ids alone are told
+MOST_RUNNING = 1000  # running jobs of the whole fleet among which those of a lost worker are looked for
+MOST_NAMED = 5  # tasks that the words about an incident name
+JOBS_WITHIN = 2.0  # seconds for the store to answer
 
 
 async def involved(calls: StoreCalls | None, refs: Iterable[ClaimRef]) -> tuple[InvolvedJob, ...]:
@@ -110,8 +101,6 @@ def _progress(progress: Progress | None) -> str | None:
     words = f"{progress.done:g}" if progress.total is None else f"{progress.done:g} of {progress.total:g}"
     return with_note(words, progress.note)
 
-
-# What is known of the machine and of this installation: versions, load, memory, limits, the command line.
 
 _URL = "--url"
 _SHOWN = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
@@ -185,10 +174,7 @@ def _lines(about: Mapping[str, str]) -> str:
     return "\n".join(f"{name}: {value}" for name, value in about.items())
 
 
-# What surrounds every incident, whatever it is about: the machine, what runs on it, and who tells.
-
-MACHINE_WITHIN = 1.0
-"""Seconds for all of it."""
+MACHINE_WITHIN = 1.0  # seconds for all of it
 
 
 async def surroundings(supervisor: Callable[[], str]) -> dict[str, str]:
@@ -208,15 +194,9 @@ def _environment() -> str:
     return "\n".join(f"{name}={value}" for name, value in redact_environment(os.environ).items())
 
 
-# A living process, looked at from outside: what /proc tells of it and, where it is installed, py-spy.
-
-FACTS_WITHIN, PY_SPY_WITHIN = 0.5, 2.0
-"""Seconds for each."""
-
+FACTS_WITHIN, PY_SPY_WITHIN = 0.5, 2.0  # seconds for each
 MOST_THREADS = 64
-MOST_CHARACTERS = 256 * 1024
-"""How much of what py-spy says is kept."""
-
+MOST_CHARACTERS = 256 * 1024  # how much of what py-spy says is kept
 PY_SPY = "py-spy"
 
 _OF_PROCESS = ("status", "stat", "wchan", "stack", "limits", "io")
@@ -279,13 +259,8 @@ def _read(file: Path) -> str:
         return ""
 
 
-# The picture of a living child: where its threads and coroutines are, and what can be seen of it from outside.
-
-PICTURED_WITHIN = 0.5
-"""Seconds for its event loop to answer; one that is blocked never does."""
-
-STACKS_WITHIN = 1.5
-"""Seconds for its stacks, whose own limit is shorter."""
+PICTURED_WITHIN = 0.5  # seconds for its event loop to answer; one that is blocked never does
+STACKS_WITHIN = 1.5  # seconds for its stacks, whose own limit is shorter
 
 
 async def take_portrait(child: Child) -> dict[str, str]:
@@ -297,8 +272,6 @@ async def take_portrait(child: Child) -> dict[str, str]:
     except Exception as error:  # noqa: BLE001 - evidence is never worth another failure
         return {**told, "process": f"(not known: {type(error).__name__}: {error})"}
 
-
-# Where in the user's code a child hangs, from the stacks of all its threads. Pure.
 
 _THREAD = re.compile(r"^(?=Thread 0x|Current thread 0x)", re.MULTILINE)
 _CURRENT = "Current thread"

@@ -27,7 +27,7 @@ from standfast.model.secrets import Scrub
 from standfast.model.tracing import Tracing
 from standfast.observe.logs.job_log import LogTail
 from standfast.stores.backend import Backend, identity_of
-from standfast.worker.attempt import AnyTask, Attempts
+from standfast.worker.attempt import AnyTask, Attempts, Workload
 from standfast.worker.claim_log import ClaimLog, NoClaimLog
 from standfast.worker.completer import Announcer, Judge, broken
 from standfast.worker.control import Control, StopReason, stack_of
@@ -52,8 +52,7 @@ from standfast.worker.progress import Reporter
 from standfast.worker.storecalls import StoreCalls, StoreClock
 from standfast.worker.windows import Closures
 
-PACE = 0.05
-"""Seconds between two words: twice as often as the worker passes them on."""
+PACE = 0.05  # seconds between two words: twice as often as the worker passes them on
 
 
 class Pace:
@@ -94,15 +93,11 @@ class Pace:
             self.flush()
 
 
-# What a cell does with an attempt: the same steps as in a worker, with the worker at the other end of a line.
-#
-# The arguments are read here, middleware runs here, and what comes of it is judged here, where the classes of
-# exceptions are known. What the worker has decided already, whether and when the job starts, is not decided again.
+# The subprocess decodes the arguments, runs middleware and judges the outcome, because it knows the classes of
+# exceptions. Whether and when the job starts, the worker has decided.
 
 log = logging.getLogger(__name__)
-
-Say = Callable[[FromCell], None]
-"""Says something to the worker, from any thread."""
+Say = Callable[[FromCell], None]  # says something to the worker, from any thread
 
 
 class SubprocessExecutor:
@@ -130,20 +125,18 @@ class SubprocessExecutor:
         self._context = copy_context()
         self._control: CellControl | None = None
         self._attempts = CellAttempts(
-            tasks=tasks,
+            workload=Workload(tasks=tasks, middleware=middleware, tracing=tracing),
             backend=backend,
             worker=worker,
             clock=clock,
             random=random,
             announcer=announcer,
-            notes=ClaimLog(NoClaimLog()),
+            claim_log=ClaimLog(NoClaimLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
-            shelf=file_store_of(settings, partial(identity_of, backend)),
+            files=shelf_of(settings, partial(identity_of, backend)),
             closures=Closures((), clock),
             threads=CellThreads(1),
             stuck=_killed_anyway,
-            middleware=middleware,
-            tracing=tracing,
         )
 
     def begin(self, run: Run) -> None:

@@ -91,12 +91,9 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-# The limit to the memory of a cell, set by the cell itself where no cgroup does.
-#
-# It is a limit to the data of the process (RLIMIT_DATA), which is what a program writes to: its address space
-# (RLIMIT_AS) would count libraries and reservations as well, several times what is used. As the interpreter and the
-# app take their part before the handler begins, the limit is what is left of it then. What earlier jobs have left in
-# the process is not the handler's, and comes on top. Only the soft limit moves: the next job may have another one.
+# Without a cgroup the subprocess limits its own data segment (RLIMIT_DATA): RLIMIT_AS would count libraries and
+# reservations too. Memory of the interpreter, the app and earlier jobs comes on top. Only the soft limit moves: the
+# next job may have another one.
 
 _UNLIMITED = resource.RLIM_INFINITY
 
@@ -137,10 +134,8 @@ class MemoryLimit:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-# Control groups (cgroup v2), where this process may make some: the kernel itself then keeps a cell to its limit.
-#
-# A group that has groups with limits below it may hold no processes itself. So cells get theirs beside that of the
-# worker, which takes a parent that is ours: with systemd, `Delegate=memory` and `DelegateSubgroup=`.
+# A cgroup whose children have limits may hold no processes itself. So the groups of subprocesses lie beside that of
+# the worker, below a parent that is ours: with systemd, `Delegate=memory` and `DelegateSubgroup=`.
 
 MOUNT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")

@@ -19,8 +19,7 @@ from standfast.observe.logs.levels import LogOptions
 from standfast.worker.control import StopReason
 from standfast.worker.messages import Failed
 
-_HEAD = 4
-"""Bytes that say how long a frame is."""
+_HEAD = 4  # bytes that say how long a frame is
 
 
 class Furnish(msgspec.Struct, frozen=True, tag=True):

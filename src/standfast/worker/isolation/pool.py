@@ -77,30 +77,21 @@ async def _ready(cell: Subprocess, furnish: Furnish) -> None:
             raise UnableError(f"a process did not load the app within {limit:g} s:\n{await cell.stacks()}")
 
 
-# The cells of a worker: kept warm, reused, replaced.
-#
-# There are as many as attempts ran in them at a time, and one to spare, but no more than the worker has slots. One
-# that was not needed for a while is let go, the last one excepted. After so many jobs, or so long, or when it has
-# grown, a cell is let go, and another takes its place; so it is if what its jobs have left would harm the next one.
+# The pool keeps as many subprocesses as attempts ran at a time, plus a spare one, up to the concurrency. It
+# replaces one after so many jobs, after so long, when it has grown, or when leftovers of its jobs could harm the
+# next one.
 
 log = logging.getLogger(__name__)
 
 MOST_JOBS = 1_000
 LONGEST_LIFE = 3_600.0
-MOST_GROWTH = 128 * 1024**2
-"""After so many jobs, seconds, or bytes more than at first, a cell is replaced."""
-
+MOST_GROWTH = 128 * 1024**2  # after so many jobs, seconds, or bytes more than at first, a cell is replaced
 MOST_LEFT_OVER = 0.5
 """The part of its limit that a job may find taken by earlier ones: it may free that, and then take so much more."""
 
-IDLE_FOR = 300.0
-"""Seconds after which a cell that nobody needed is let go."""
-
-LEAVE_WITHIN = 6.0
-"""Seconds for a cell to tear down what its app has set up."""
-
-LONGEST_PAUSE = 60.0
-"""Seconds between two tries to start a cell, at most."""
+IDLE_FOR = 300.0  # seconds after which a cell that nobody needed is let go
+LEAVE_WITHIN = 6.0  # seconds for a cell to tear down what its app has set up
+LONGEST_PAUSE = 60.0  # seconds between two tries to start a cell, at most
 
 
 class SubprocessPool:

@@ -36,11 +36,8 @@ from standfast.worker.isolation.notebook import answer_cell
 from standfast.worker.isolation.subprocess import End, Subprocess
 from standfast.worker.messages import Failed, Noticed
 
-Notice = Callable[[Noticed], None]
-"""Tells the supervisor of trouble."""
-
-NEAR = 0.9
-"""The part of its limit from which on a cell that died is taken to have died of it."""
+Notice = Callable[[Noticed], None]  # tells the supervisor of trouble
+NEAR = 0.9  # the part of its limit from which on a cell that died is taken to have died of it
 
 
 class Findings:
@@ -129,31 +126,22 @@ def _took(end: End) -> str:
     return "" if end.code is None else f"; it took at most {in_bytes(end.peak)}"
 
 
-# One attempt in a cell, as its worker carries it, whatever becomes of the cell.
-#
-# runs ─► concluded ───────────────────────────────► as the cell's judge says
-# ├──► its timeout: told, SIGTERM … SIGKILL ──────► timed out
-# ├──► told to stop or cancelled; ignored: killed ─► cancelled, released, or lost: nothing to say
-# ├──► somebody has it killed ─────────────────────► cancelled
-# ├──► too much memory: killed ───────────────────► out of memory
-# └──► the cell dies ─────────────────────────────► a crash, or out of memory; put off if it had not begun
+# runs ─► concluded: as the subprocess judged
+#   ├──► timeout: told, SIGTERM, SIGKILL ─► timed out
+#   ├──► told to stop, or cancelled; killed if it ignores that ─► cancelled, released, or lost
+#   └──► too much memory: killed; dies: a crash, out of memory, or put off if the attempt had not begun
 
 log = logging.getLogger(__name__)
 
 KILL_AFTER = 2.0
 """Seconds from the moment a handler is told that its time is over, or its job another's, to the end of its cell."""
 
-LAST_WORDS = 0.2
-"""Seconds from that moment where the worker itself is about to end."""
-
+LAST_WORDS = 0.2  # seconds from that moment where the worker itself is about to end
 BEGIN_WITHIN = 10.0
 """Seconds for a cell to take up an attempt; one that an earlier attempt still keeps busy is replaced."""
 
-LOOK_EVERY = 0.1
-"""Seconds between two looks at what a handler has to be told, and how much memory it takes."""
-
-STACKS_IN_HASTE = 0.1
-"""Seconds for a cell that takes too much memory to write down where it is."""
+LOOK_EVERY = 0.1  # seconds between two looks at what a handler has to be told, and how much memory it takes
+STACKS_IN_HASTE = 0.1  # seconds for a cell that takes too much memory to write down where it is
 
 
 class RemoteAttempt:

@@ -25,9 +25,7 @@ from standfast.worker.isolation.memory import CellGroup, descendants, resident, 
 from standfast.worker.isolation.messages import Frames, FromCell, ToCell, framed
 from standfast.worker.messages import hear_out
 
-STACKS_WITHIN = 1.0
-"""Seconds that a cell is given to write down where it is."""
-
+STACKS_WITHIN = 1.0  # seconds that a cell is given to write down where it is
 _LOOK_EVERY = 0.02
 _KILOBYTE = 1024 if sys.platform != "darwin" else 1
 
@@ -68,18 +66,15 @@ class Subprocess:
         self._transport: asyncio.Transport
         self.group = group
         self.pid = process.pid
-        self.listener: Callable[[FromCell], None] | None = None
-        """Who hears what it says."""
+        self.listener: Callable[[FromCell], None] | None = None  # who hears what it says
         self._end: End | None = None
         self._heard_out = False
-        self.gone: asyncio.Future[End] = self._loop.create_future()
-        """How it ended, once all that it said was heard."""
+        self.gone: asyncio.Future[End] = self._loop.create_future()  # how it ended, once all that it said was heard
         self.started_at = self.idle_since = self._loop.time()
         self.jobs = 0
         self.haunted = False
         """Whether something talks that an earlier job has left behind there: the next one gets another cell."""
-        self.parent = False
-        """Whether it had processes of its own when it last said so: to look for them takes long."""
+        self.parent = False  # whether it had processes of its own when it last said so: to look for them takes long
         self._rest = 0
         self._companions: frozenset[int] = frozenset()
 
