@@ -28,8 +28,8 @@ from standfast.model.clock import SystemClock
 from standfast.model.configuration import Settings
 from standfast.model.policy import Isolation
 from standfast.model.redaction import redact_values
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import refuse_unusable
+from standfast.observe.alerts.senders import Programs
 from standfast.observe.figures.counts import Named, Tally, named_by
 from standfast.observe.metrics.meter import Meter, MeteredTally
 from standfast.observe.metrics.shared import SharedFolder

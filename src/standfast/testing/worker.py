@@ -25,7 +25,7 @@ from standfast.model.job import Claim, Ending, KnownTask, Progress, Verdict
 from standfast.model.memos import FOR_EVER
 from standfast.model.outcomes import Outcome
 from standfast.model.states import MOVES
-from standfast.observe.alerts.command import Programs
+from standfast.observe.alerts.senders import Programs
 from standfast.stores.backend import Backend
 from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.testing.clock import FakeClock

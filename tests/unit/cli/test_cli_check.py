@@ -16,8 +16,8 @@ from standfast.model.clock import SystemClock
 from standfast.model.crash import Death, DeathKind
 from standfast.model.job import Ending, OnLate
 from standfast.model.states import Move, State
-from standfast.observe.alerts.command import Programs
 from standfast.observe.alerts.delivery import DELIVER
+from standfast.observe.alerts.senders import Programs
 from standfast.stores.values import ClaimRequest, JobFilter, Queue, Worker, WorkerInfo
 from standfast.worker.attempt import Workload
 
