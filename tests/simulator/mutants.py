@@ -217,12 +217,12 @@ def lost_after_burial() -> AbstractContextManager[None]:
     beat = Heartbeat._beat
 
     async def broken(self: Heartbeat) -> float:
-        children, now = self._children, self._children()
-        self._children = lambda: now
+        children, now = self.children, self.children()
+        self.children = lambda: now
         try:
             return await beat(self)
         finally:
-            self._children = children
+            self.children = children
 
     return replaced(Heartbeat, "_beat", broken)
 
@@ -231,8 +231,8 @@ def charged_for_the_store() -> AbstractContextManager[None]:
     """A job whose mark the store refuses has failed, though it never began."""
 
     async def broken(self: Reporter, control: Control) -> bool:
-        started = [(control.claim.ref, self._clock.now())]
-        verdicts = await self._calls.until_answered(lambda: self._calls.verbs.start(self._worker, started))
+        started = [(control.claim.ref, self.clock.now())]
+        verdicts = await self.calls.until_answered(lambda: self.calls.verbs.start(self.worker, started))
         control.marked = True
         return verdicts[0] is Verdict.ACCEPTED
 

@@ -1,4 +1,4 @@
-"""The host as its beater sees it: a child that was not started, cannot be killed, and is watched all the same.
+"""The beater: `python -m standfast.hosts.beater FD`, a supervisor whose child is the process that started it.
 
     adopted ─► its life is over: the host says so ─────────────────► what it had is given back
         ├────► its process is gone: the kernel says so ────────────► likewise
@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from random import Random
 from typing import Any, TypeVar
 
@@ -208,37 +208,32 @@ class AdoptingLauncher:
             self._stacks.set_result(text)
 
 
+@dataclass(eq=False)
 class AdoptedChild:
     """One life of a worker inside the host."""
 
     killable = False
 
-    def __init__(
-        self,
-        launcher: AdoptingLauncher,
-        host: HostProcess,
-        channel: SocketChannel,
-        files: ChildFiles,
-        over: "asyncio.Future[Exit]",
-    ) -> None:
-        self._launcher = launcher
-        self._host = host
-        self._files = files
-        self._over = over
-        self.channel = channel
-        self.claim_log = ClaimLogFileReader(files.notes)
+    launcher: AdoptingLauncher
+    host: HostProcess
+    channel: SocketChannel
+    files: ChildFiles
+    over: "asyncio.Future[Exit]"
+
+    def __post_init__(self) -> None:
+        self.claim_log = ClaimLogFileReader(self.files.notes)
 
     @property
     def pid(self) -> int:
         """The number of the host's process."""
-        return self._host.pid
+        return self.host.pid
 
     async def wait(self) -> Exit:
         """Return how its life ended, or that its process is gone, once one of them is so."""
         try:
-            return await self._host.until(self._over)
+            return await self.host.until(self.over)
         except ProcessLookupError:
-            return self._host.end or told_by(tail_of(self._files.stacks)) or GONE
+            return self.host.end or told_by(tail_of(self.files.stacks)) or GONE
         finally:
             self.channel.hear_out()
 
@@ -248,7 +243,7 @@ class AdoptedChild:
 
     async def stacks(self) -> str:
         """Return where the threads of the host are, as well as that can be known."""
-        return await self._launcher.stacks()
+        return await self.launcher.stacks()
 
     async def seen_from_outside(self) -> Mapping[str, str]:
         """Return what /proc tells of the host and, if that is installed, py-spy."""
@@ -256,12 +251,12 @@ class AdoptedChild:
 
     def remains(self) -> Mapping[str, str]:
         """Return where its threads were when a signal ended it. The log of the host is its own."""
-        written = {"stacks": tail_of(self._files.stacks), "cgroup": self._host.cgroup}
+        written = {"stacks": tail_of(self.files.stacks), "cgroup": self.host.cgroup}
         return {name: text for name, text in written.items() if text}
 
     def forget(self) -> None:
         """Remove what it left behind on disk."""
-        for file in astuple(self._files):
+        for file in astuple(self.files):
             file.unlink(missing_ok=True)
 
 

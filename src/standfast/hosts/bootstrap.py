@@ -1,4 +1,4 @@
-"""What a worker counts with for metrics: a file that its supervisor reads, or one in a folder that many share."""
+"""Puts a worker together for its app, the same in a process of its own and inside a host, and tears it down."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ from standfast.worker.attempt import Workload
 from standfast.worker.claim_log import ClaimLogFile
 from standfast.worker.locks import SupervisedLocks
 from standfast.worker.loops import BlockedLoopMonitor
-from standfast.worker.messages import Channel, Configure, Hello, SocketChannel
+from standfast.worker.messages import Configure, Hello, SocketChannel
 from standfast.worker.ports import Alarms, Ports, Staged, finest_alarm, not_told
 from standfast.worker.worker import Worker
 
@@ -75,55 +75,6 @@ def _meter_for(configure: Configure) -> Meter | None:
         place = configure.counts_dir or configure.counts
         log.warning("this worker counts nothing for metrics: %s cannot be written: %s", place, error.strerror)
         return None
-
-
-class LazySubprocessPool:
-    """Makes the pool of cells: at once for an app that has isolated tasks, else when a job of one turns up.
-
-    They run in `folder`.
-    """
-
-    def __init__(
-        self,
-        app: Standfast,
-        configure: Configure,
-        settings: Settings,
-        channel: Channel,
-        random: Random,
-        *,
-        folder: str,
-    ) -> None:
-        self._configure = configure
-        self._settings = settings
-        self._channel = channel
-        self._random = random
-        self._folder = folder
-        self._pool: SubprocessPool | None = None
-        if not configure.group and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
-            self.pool()
-
-    def pool(self) -> "SubprocessPool":
-        """Return the pool."""
-        if self._pool is None:
-            from standfast.worker.isolation.messages import Furnish  # noqa: PLC0415 - most apps never need it
-            from standfast.worker.isolation.pool import SubprocessPool  # noqa: PLC0415
-
-            configure = self._configure
-            furnish = Furnish(
-                configure.worker,
-                configure.target,
-                configure.app_dir,
-                self._settings,
-                self._folder,
-                configure.logs,
-            )
-            self._pool = SubprocessPool(furnish, SystemClock(), self._random, self._channel.send)
-        return self._pool
-
-    async def close(self) -> None:
-        """Let all cells go, if there are any."""
-        if self._pool is not None:
-            await self._pool.close()
 
 
 LAST_WORK = 1.0  # seconds for work that handlers have begun in the background, after the grace that their jobs had
@@ -171,8 +122,11 @@ class WorkerRuntime:
         self._busy = _watch(app, settings)
         self.backend = backend
         self.meter = meter
-        random = Random()  # noqa: S311 - jitter
-        self._subprocesses = LazySubprocessPool(app, configure, settings, channel, random, folder=place.folder)
+        self._random = random = Random()  # noqa: S311 - jitter
+        self._folder = place.folder
+        self._pool: SubprocessPool | None = None
+        if not configure.group and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
+            self._subprocesses()
         self._locks = app.deputy = place.locks(channel, Path(configure.kept))
         busy = (lambda _: None) if self._busy is None else self._busy.watch
         ports = Ports(
@@ -185,7 +139,7 @@ class WorkerRuntime:
             shelf_of(settings, partial(identity_of, backend)),
             place.alarms,
             busy,
-            self._subprocesses.pool,
+            self._subprocesses,
             place.staged,
             partial(Tally if meter is None else partial(MeteredTally, meter), named=_named(app)),
         )
@@ -240,6 +194,24 @@ class WorkerRuntime:
             await leave_lifespans(lifespans)
             raise
 
+    def _subprocesses(self) -> "SubprocessPool":
+        """Return the pool for isolated tasks, made when it is needed first: most apps never load it."""
+        if self._pool is None:
+            from standfast.worker.isolation.messages import Furnish  # noqa: PLC0415 - most apps never need it
+            from standfast.worker.isolation.pool import SubprocessPool  # noqa: PLC0415
+
+            configure = self._configure
+            furnish = Furnish(
+                configure.worker,
+                configure.target,
+                configure.app_dir,
+                self.settings,
+                self._folder,
+                configure.logs,
+            )
+            self._pool = SubprocessPool(furnish, SystemClock(), self._random, self._channel.send)
+        return self._pool
+
     def hello(self) -> Hello:
         """Return the first word: a process that is not ours is not replaced when it is old or large."""
         app = self._app
@@ -283,7 +255,9 @@ class WorkerRuntime:
             await self._app.background.aclose(LAST_WORK)
         self._programs.kill()  # of deliveries that did not end within the grace: others make them again
         self._staged(StopStage.CLOSING, 0)
-        await asyncio.gather(leave_lifespans(self._lifespans), self._subprocesses.close())
+        await asyncio.gather(
+            leave_lifespans(self._lifespans), *([] if self._pool is None else [self._pool.close()])
+        )
         if not self._stays:
             await export_last_spans(self._app.tracing)
 

@@ -1,4 +1,4 @@
-"""The canary: a job that shows that a queue is served. Every worker knows its task without anyone declaring it."""
+"""Tasks that every worker knows without anyone declaring them: the canary, and the delivery of notices."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a child prepares for its own death, before any code of the user's runs: others read it afterwards."""
+"""The child process: `python -m standfast.hosts.child FD`, started by a supervisor."""
 
 import asyncio
 import faulthandler
@@ -68,7 +68,7 @@ async def _child(end: socket.socket) -> None:
     keep_log_tails(logging.getLogger())
     keep_log_ring(Path(configure.log), logging.getLogger())
     worker, loop = runtime.worker, asyncio.get_running_loop()
-    install_excepthooks(worker.unhandled, loop)
+    install_excepthooks(worker.unhandled.heard, loop)
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
     loop.add_signal_handler(signal.SIGTERM, lambda: worker.retire(runtime.settings.grace))
     try:

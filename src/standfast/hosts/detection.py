@@ -1,4 +1,4 @@
-"""Whether a worker may live in this process at all, whoever asks for it."""
+"""Whether this process serves requests, so that a worker may live in it."""
 
 import multiprocessing
 import os

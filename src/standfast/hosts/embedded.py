@@ -1,7 +1,4 @@
-"""What of ours a host has in common for all its lives: hooks of the process, set once and put back in the end.
-
-Only what handlers do is heard, unless the host asks for more. Its own log is left as it is.
-"""
+"""A worker inside a host: hooks of the process, lives in threads of their own, and the beater that beats for them."""
 
 import asyncio
 import faulthandler
@@ -16,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,7 +41,7 @@ from standfast.hosts.ipc import (
 from standfast.observe.logs.job_log import OUR_THREADS, Logged, keep_log_tails_quietly, logged_here
 from standfast.settings import URL_VARIABLE
 from standfast.stores.url import public_name
-from standfast.worker.excepthooks import hear_left_behind, hear_loop, install_excepthooks
+from standfast.worker.excepthooks import hear_loop, hear_threads, install_excepthooks
 from standfast.worker.locks import SupervisedLocks
 from standfast.worker.messages import Configure, Failed, SocketChannel
 from standfast.worker.ports import Alarm, finest_alarm
@@ -65,13 +63,15 @@ class ProcessHooks:
     def begin(self) -> None:
         """Set the hooks."""
         self._others = faulthandler.is_enabled()
-        self._hooks.callback(install_excepthooks(self) if self._whole else hear_left_behind(self))
+        self._hooks.callback(
+            install_excepthooks(self.heard) if self._whole else hear_threads(self.heard, of_attempts=True)
+        )
         self._hooks.callback(keep_log_tails_quietly())
 
     def hear_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear of an event loop of the host's own, if it asks for that."""
         if self._whole:
-            self._hooks.callback(hear_loop(self, loop))
+            self._hooks.callback(hear_loop(self.heard, loop))
 
     def write_stacks(self, to: Path) -> None:
         """Have the stacks of all threads written there on a fatal signal, unless they are written elsewhere."""
@@ -101,25 +101,19 @@ class ProcessHooks:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class WorkerThread:
     """One worker incarnation in this process. `over` hears its end, in its thread, and what it failed of."""
 
-    def __init__(
-        self,
-        app: Standfast,
-        worker: str,
-        hooks: ProcessHooks,
-        beater_pid: int,
-        *,
-        ready: Callable[[HostReady], None],
-        over: Callable[["WorkerThread", str], None],
-    ) -> None:
-        self._app = app
-        self.worker = worker
-        self._hooks = hooks
-        self._beater_pid = beater_pid
-        self._ready = ready
-        self._over = over
+    app: Standfast
+    worker: str
+    hooks: ProcessHooks
+    beater_pid: int
+    _: KW_ONLY
+    ready: Callable[[HostReady], None]
+    over: Callable[["WorkerThread", str], None]
+
+    def __post_init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._working: Worker | None = None
         self._asked: float | None = None
@@ -169,7 +163,7 @@ class WorkerThread:
             self._files = None
             line.close()
             os.close(lock)
-            self._over(self, error)
+            self.over(self, error)
 
     async def _live(self, line: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
@@ -178,10 +172,10 @@ class WorkerThread:
             configure = await channel.receive()
             if not isinstance(configure, Configure):
                 return
-            self._hooks.write_stacks(Path(configure.dump))
+            self.hooks.write_stacks(Path(configure.dump))
             place = RuntimePlace(folder_here(), stays=True, locks=AttemptLocks, alarms=alarms, staged=self._staged)
             try:
-                life = await WorkerRuntime.begin(self._app, configure, channel, place)
+                life = await WorkerRuntime.begin(self.app, configure, channel, place)
             except StandfastError as error:
                 channel.send(Failed(str(error), "".join(traceback.format_exception(error))))
                 await channel.receive()  # the beater answers when it has heard
@@ -192,9 +186,9 @@ class WorkerThread:
             channel.close()
 
     async def _work(self, life: WorkerRuntime) -> None:
-        self._hooks.unhandled = life.worker.unhandled
-        hear_loop(life.worker.unhandled, asyncio.get_running_loop())
-        adaptive = self._app.limits.adaptive
+        self.hooks.unhandled = life.worker.unhandled
+        hear_loop(life.worker.unhandled.heard, asyncio.get_running_loop())
+        adaptive = self.app.limits.adaptive
         if adaptive is not None and not adaptive.watches:
             adaptive.watch_loop(asyncio.get_running_loop())  # it shares the interpreter with the requests
         beginning = asyncio.create_task(self._begin_work(life))
@@ -210,16 +204,16 @@ class WorkerThread:
         self._working = life.worker
         self._heed_stop()
         await life.worker.renewed()
-        settings, tasks = life.settings, len(self._app.tasks)
+        settings, tasks = life.settings, len(self.app.tasks)
         store = public_name(settings.url)
-        self._ready(HostReady(self.worker, os.getpid(), tasks, settings.concurrency, store, self._beater_pid))
+        self.ready(HostReady(self.worker, os.getpid(), tasks, settings.concurrency, store, self.beater_pid))
 
     def _heed_stop(self) -> None:
         if self._working is not None and self._asked is not None:
             self._working.retire(self._asked)
 
     def _staged(self, stage: StopStage, running: int) -> None:
-        self._app.events.emit(HostStopping(self.worker, os.getpid(), stage, running))
+        self.app.events.emit(HostStopping(self.worker, os.getpid(), stage, running))
 
 
 class OwnAlarms:

@@ -1,7 +1,4 @@
-"""Turns at the interpreter: how long a thread of this process may keep it from the others.
-
-By Python's own 5 ms a request waits that long for each job that computes, at each step that it takes.
-"""
+"""A host: the process of a web server, or of anything else, in which a worker runs jobs besides."""
 
 import asyncio
 import atexit

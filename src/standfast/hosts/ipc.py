@@ -1,4 +1,4 @@
-"""What a host and its beater say to each other: one JSON message per line, some with open files beside them."""
+"""The line between a host and its beater: one JSON message per line, some with open files beside them."""
 
 import asyncio
 import logging
@@ -112,11 +112,6 @@ class Lines:
         yield from lines
 
 
-def from_host(line: bytes) -> FromHost:
-    """Return what the host said."""
-    return _from_host.decode(line)
-
-
 class HostEnd:
     """The host's end of the line: read in one thread, written from any."""
 
@@ -193,7 +188,7 @@ class BeaterEnd:
             if not data:
                 self.gone = True
                 return None
-            self._heard.extend(map(from_host, self._lines.take(data)))
+            self._heard.extend(map(_from_host.decode, self._lines.take(data)))
         return self._heard.popleft()
 
     def _flush(self) -> None:

@@ -1,4 +1,4 @@
-"""How the processes that run handlers end: always by `os._exit`, so that no thread can keep them."""
+"""How the processes that run handlers end, the last spans they export, and the lifespans of an app."""
 
 import asyncio
 import contextlib

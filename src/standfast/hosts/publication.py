@@ -1,4 +1,4 @@
-"""Brings the schedules and windows that an app declares into the store, beside the first work of its worker."""
+"""Brings the schedules and windows that an app declares into the store, publishes the app, and warns of slips."""
 
 import asyncio
 import logging

@@ -1,8 +1,6 @@
-"""A place of a supervisor. It is kept filled: if the child in it ends, another is started.
+"""A child as its supervisor sees it, its slot, and the port behind which real and simulated processes look the same.
 
-kept ─► drained: whoever is in it ends what it runs ─► empty
-  ▲                           │                          │
-  └───────────────────────────┴── a reload, a recycle ◄──┘
+starting ─► working ─► leaving ─► gone
 """
 
 import asyncio

@@ -1,8 +1,9 @@
-"""Says of the jobs that a dead worker took with it for good what no worker is left to say."""
+"""Work beside the beats: burying lost workers, forgetting old jobs and locks, removing files of forgotten jobs."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -179,33 +180,26 @@ async def nobody_minds(_lost: Worker) -> None:
     """Let a worker be lost."""
 
 
+@dataclass(eq=False)
 class Housekeeping:
     """What one supervisor does for the store besides beating.
 
     `came_back` hears that jobs were given back, and `lost` of each worker that is about to be given up.
     """
 
-    def __init__(
-        self,
-        calls: StoreCalls,
-        clock: Clock,
-        settings: Settings,
-        events: Events,
-        *,
-        came_back: Callable[[], None],
-        lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
-        detector: IncidentDetector | None = None,
-    ) -> None:
-        self._calls = calls
-        self._clock = clock
-        self._settings = settings
-        self._events = events
-        self._came_back = came_back
-        self._lost = lost
-        self._detector = detector
-        self._sweep_at = clock.boot()
-        self._files = FileSweep(calls, clock, lasting_file_store_of(settings))
-        self._locks = LockSweep(calls, clock)
+    calls: StoreCalls
+    clock: Clock
+    settings: Settings
+    events: Events
+    _: KW_ONLY
+    came_back: Callable[[], None]
+    lost: Callable[[Worker], Awaitable[None]] = nobody_minds
+    detector: IncidentDetector | None = None
+
+    def __post_init__(self) -> None:
+        self._sweep_at = self.clock.boot()
+        self._files = FileSweep(self.calls, self.clock, lasting_file_store_of(self.settings))
+        self._locks = LockSweep(self.calls, self.clock)
         self._at_work: asyncio.Task[None] | None = None
 
     def after(self, beats: Sequence[WorkerBeat], answer: BeatAnswer, *, may_bury: bool) -> None:
@@ -215,7 +209,7 @@ class Housekeeping:
             return
         unnamed = [beat for beat in beats if beat.worker in answer.unnamed]
         expired = answer.expired if may_bury else frozenset()
-        sweep = self._clock.boot() >= self._sweep_at and _is_first(beats, answer)
+        sweep = self.clock.boot() >= self._sweep_at and _is_first(beats, answer)
         if unnamed or expired or sweep:
             self._at_work = asyncio.ensure_future(self._work(unnamed, expired, sweep=sweep))
 
@@ -228,40 +222,40 @@ class Housekeeping:
     async def _work(self, unnamed: Sequence[WorkerBeat], expired: frozenset[str], *, sweep: bool) -> None:
         try:
             for beat in unnamed:
-                await self._calls.once(self._calls.verbs.reconcile(beat))
+                await self.calls.once(self.calls.verbs.reconcile(beat))
             if expired:
                 await self._bury(expired)
             if sweep and not await self._sweep():
-                self._sweep_at = self._clock.boot() + SWEEP_EVERY
+                self._sweep_at = self.clock.boot() + SWEEP_EVERY
             if sweep and self._locks.is_due:
                 await self._locks.bite()
         except StandfastError as error:
             log.warning("what the beat found could not be put right yet: %s", error)
 
     async def _bury(self, expired: frozenset[str]) -> None:
-        condemned = await self._calls.once(self._calls.verbs.condemn(expired))
+        condemned = await self.calls.once(self.calls.verbs.condemn(expired))
         known = await self._known() if condemned else {}
         for worker in sorted(condemned):
             if worker in known:
                 await self._take_down(known[worker])
-            released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
+            released = await self.calls.once(self.calls.verbs.bury(worker, VANISHED))
             if released:
-                self._came_back()
-            dead = await find_dead(self._calls, released)
-            self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
-            tell_dead(self._events, dead, VANISHED.evidence)
+                self.came_back()
+            dead = await find_dead(self.calls, released)
+            self.events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
+            tell_dead(self.events, dead, VANISHED.evidence)
 
     async def _known(self) -> Mapping[str, Worker]:
         """Return what the store knows of workers: nothing, where it is one that does not tell."""
         try:
-            return {each.info.id: each for each in await self._calls.once(self._calls.verbs.workers())}
+            return {each.info.id: each for each in await self.calls.once(self.calls.verbs.workers())}
         except ConfigurationError as error:
             log.debug("nothing is taken down about lost workers: %s", error)
             return {}
 
     async def _take_down(self, lost: Worker) -> None:
         """Have what is known of a lost worker told, before its burial changes that; it is not waited for long."""
-        for tell in (self._lost, self._report_loss):
+        for tell in (self.lost, self._report_loss):
             try:
                 async with asyncio.timeout(TAKEN_DOWN_WITHIN):
                     await tell(lost)
@@ -270,35 +264,35 @@ class Housekeeping:
                 log.warning("not all could be taken down about lost worker %s: %s", lost.info.id, why)
 
     async def _report_loss(self, lost: Worker) -> None:
-        if self._detector is not None:
-            self._detector.saw_loss(lost, await jobs_of(self._calls, lost.info.id))
+        if self.detector is not None:
+            self.detector.saw_loss(lost, await jobs_of(self.calls, lost.info.id))
 
     async def _sweep(self) -> bool:
         """Forget what is kept no longer; tell whether there may be more of it."""
-        end_at = self._clock.boot() + SWEEP_FOR
+        end_at = self.clock.boot() + SWEEP_FOR
         removed = dict.fromkeys(self._bounds_of_dead(), 0)
         try:
-            while self._clock.boot() < end_at:
+            while self.clock.boot() < end_at:
                 most = 0
-                if self._settings.keep_finished is not None:  # first, as it makes the most room where there is none
-                    age = timedelta(seconds=self._settings.keep_finished)
-                    most = await self._calls.once(self._calls.verbs.forget_jobs(age, SWEPT_AT_ONCE))
+                if self.settings.keep_finished is not None:  # first, as it makes the most room where there is none
+                    age = timedelta(seconds=self.settings.keep_finished)
+                    most = await self.calls.once(self.calls.verbs.forget_jobs(age, SWEPT_AT_ONCE))
                 for setting, keep in self._bounds_of_dead().items():
-                    gone = await self._calls.once(self._calls.verbs.forget_dead(keep, SWEPT_AT_ONCE))
+                    gone = await self.calls.once(self.calls.verbs.forget_dead(keep, SWEPT_AT_ONCE))
                     removed[setting] += gone
                     most = max(most, gone)
-                swept = await self._calls.once(self._calls.verbs.forget_results(SWEPT_AT_ONCE))
+                swept = await self.calls.once(self.calls.verbs.forget_results(SWEPT_AT_ONCE))
                 if max(most, swept) < SWEPT_AT_ONCE:
                     return False
             return True
         finally:
             for setting, jobs in removed.items():
                 if jobs:
-                    self._events.emit(DeadRemoved(jobs, setting, getattr(self._settings, setting)))
+                    self.events.emit(DeadRemoved(jobs, setting, getattr(self.settings, setting)))
 
     def _bounds_of_dead(self) -> Mapping[str, timedelta | int]:
         """Return the settings that bound how many dead jobs there are, and for how long."""
-        age, number = self._settings.keep_dead_for, self._settings.keep_dead
+        age, number = self.settings.keep_dead_for, self.settings.keep_dead
         bounds = {"keep_dead_for": None if age is None else timedelta(seconds=age), "keep_dead": number}
         return {setting: keep for setting, keep in bounds.items() if keep is not None}
 

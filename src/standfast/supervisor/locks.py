@@ -1,13 +1,9 @@
-"""The locks that children hold, kept by their supervisor, and given back at once when a child dies.
-
-held by a child ─► renewed at each third of its `ttl` ─► let go by the child
-                     ├─► lost: the child reads it in the file that both have
-                     └─► the child is dead ─► given back
-"""
+"""Keeps the locks of children, gives them back when a child dies, and takes the permit of the fleet to recycle."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -132,21 +128,23 @@ def give_back_permit(verbs: Store, name: str, holder: str) -> Procedure[bool]:
     return give_back(verbs, Kind.PERMIT, name, holder, forgets=True)
 
 
+@dataclass(eq=False)
 class Permit:
     """A permit of the fleet, as one supervisor asks for it; granted for `span` seconds, again and again."""
 
-    def __init__(self, calls: StoreCalls, clock: Clock, holder: str, span: float, name: str = RECYCLE) -> None:
-        self._calls = calls
-        self._clock = clock
-        self._holder = holder
-        self._span = span
-        self._name = name
+    calls: StoreCalls
+    clock: Clock
+    holder: str
+    span: float
+    name: str = RECYCLE
+
+    def __post_init__(self) -> None:
         self._ends_at = 0.0
 
     @property
     def ours(self) -> bool:
         """Whether it is ours now."""
-        return self._clock.boot() < self._ends_at
+        return self.clock.boot() < self._ends_at
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[bool]:
@@ -162,22 +160,22 @@ class Permit:
             self._ends_at = 0.0
             with suppress(StoreError, TimeoutError):  # else it ends by itself
                 async with asyncio.timeout(GIVEN_BACK_WITHIN):
-                    errand = give_back_permit(self._calls.verbs, self._name, self._holder)
-                    await arun_procedure(self._calls.once, errand)
+                    errand = give_back_permit(self.calls.verbs, self.name, self.holder)
+                    await arun_procedure(self.calls.once, errand)
 
     async def _take(self) -> bool:
-        asked_at = self._clock.boot()
-        span = timedelta(seconds=self._span)
+        asked_at = self.clock.boot()
+        span = timedelta(seconds=self.span)
         try:
-            errand = take_permit(self._calls.verbs, self._name, self._holder, span)
-            taken = await arun_procedure(self._calls.once, errand)
+            errand = take_permit(self.calls.verbs, self.name, self.holder, span)
+            taken = await arun_procedure(self.calls.once, errand)
         except StoreError:
             return False
         if taken:
-            self._ends_at = asked_at + self._span
+            self._ends_at = asked_at + self.span
         return taken
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._span / 3)
+            await asyncio.sleep(self.span / 3)
             await self._take()

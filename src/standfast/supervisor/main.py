@@ -1,4 +1,4 @@
-"""Tells the two meanings of SIGHUP apart: the terminal is gone, or somebody asks for a reload."""
+"""`standfast worker`: a supervisor with real processes, real signals and the machine's clock."""
 
 import asyncio
 import os
@@ -32,23 +32,11 @@ from standfast.worker.storecalls import StoreCloser
 _TERMINAL = "/dev/tty"
 
 
-class Terminal:
-    """The terminal from which this process was started, if it was started from one.
+def has_terminal() -> bool:
+    """Tell whether a terminal controls this process and can be used.
 
-    When a terminal is closed, the kernel takes it away from all of its processes before they hear of it.
+    When it is closed, the kernel takes it away from all of its processes before they hear of it.
     """
-
-    def __init__(self) -> None:
-        self._here = _is_here()
-
-    def is_gone(self) -> bool:
-        """Tell whether it is gone since this was last asked."""
-        was_here, self._here = self._here, _is_here()
-        return was_here and not self._here
-
-
-def _is_here() -> bool:
-    """Tell whether a terminal controls this process and can be used."""
     with suppress(OSError):
         terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         try:
@@ -110,14 +98,16 @@ async def _run(
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
     notifier = Notifier(os.environ, supervisor.ready, options.alive_file, supervisor.draining)
-    terminal, stays = Terminal(), signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    had_terminal, stays = has_terminal(), signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
     def stop() -> None:
         notifier.stopping()
         supervisor.stop()
 
     def hang_up() -> None:
-        if not terminal.is_gone():
+        nonlocal had_terminal
+        had, had_terminal = had_terminal, has_terminal()
+        if had_terminal or not had:
             notifier.reloading()
             supervisor.reload()
         elif not stays:  # nohup says that a closed terminal is no reason to stop

@@ -1,4 +1,4 @@
-"""Sees that the code of an app changes, for those who develop it."""
+"""The plan of a supervisor, its ports to the world, and the watch over the files of an app for `--reload`."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The premises: how the server of a store keeps data, and how full the disks of a machine are."""
+"""Measures the store and the machine for alerts: answer times, how the server keeps data, how full the disks are."""
 
 import asyncio
 import logging

@@ -1,8 +1,7 @@
-"""The folder of a running supervisor, in which its children keep their notes.
+"""Real children: fresh interpreters, spoken to over a socket pair, with their files in a private folder.
 
-It is locked for as long as the supervisor lives, or a child to which it gave the lock, and the kernel lets go of it
-however they end. So who finds a folder without a lock knows that nobody needs it: `kill -9` leaves it behind, and
-the next supervisor removes it.
+The folder is locked for as long as the supervisor or a child of it lives, and the kernel releases the lock however they
+end. `kill -9` leaves the folder behind, and the next supervisor removes it.
 """
 
 import asyncio

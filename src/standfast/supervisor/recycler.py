@@ -1,7 +1,7 @@
-"""Which child is to be replaced next, and why. Pure.
+"""Replaces children that have lived long enough or whose code has changed, and drains those that are to leave.
 
-One at a time: of all that are due the most urgent comes first, and of those the oldest. Children of one supervisor
-are as a rule equally old and have done equally much, so each gets its own share of `SPREAD` on top of these limits.
+`Limits` decides, and is pure: one at a time, the most urgent first, of those the oldest. Children of one supervisor
+are as old and have done as much as each other, so each gets its own share of `SPREAD` on top of the limits.
 """
 
 import asyncio

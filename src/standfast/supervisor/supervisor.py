@@ -1,4 +1,10 @@
-"""A drain: work until nothing is left to do."""
+"""The supervisor: hears its children, runs its loops, and stops.
+
+    starting ─► running ─► stopping, or all places are drained ─► over
+       └─(too many children die at start, or its own loops fail)──► over, loudly
+
+A loop that fails is restarted. Should the supervisor be killed, the reaper ends its children.
+"""
 
 import asyncio
 import logging

@@ -1,26 +1,19 @@
-"""When a worker looks for jobs, and how many it takes ahead of their time. Pure: told the time, it only decides.
+"""Polls the store and claims jobs: in batches, ahead of their time, never more than can start soon.
 
-    called       the bell rang, or something else is new: all look, and each takes what it could start at once
-    by turn      nobody else looks now: it takes all that comes within reach and finds a place here (turns.py)
-    urgent       what was left and is due before anybody's next turn, shortly before its time
-    to be sure   what was left to the turns of others, shortly before its time, in case that they take none
-    by oneself   the next job as it comes within reach, where `look_ahead` is no longer than a slot
+`PollPlanner` decides when to poll, and is pure. A worker polls when the bell rang or something else is new
+(called), when it is its turn (by turn), shortly before something urgent that was left, to be sure that others took
+what was left to them, and, where `look_ahead` is no longer than a slot, as the next job comes within reach.
 
-Who leaves something urgent in its turn rings the bell, for others may have a place for it. So the turn of a busy
-worker is not lost; and what is not urgent waits for the turns of the others. Who stops, or runs a suspect alone, is
-counted for as long as it lives, and so takes its turns like a busy worker.
-
-But who has gone is counted until the next beat of those who stay, and who was killed until its lease is over. So
-those look to be sure who have the next turns, more than half of all: one of them that is there is enough. And all
-do while they are unsure who is there: the bell also rings when somebody has gone, and a ring without news of jobs
-may be that one, until a beat tells. Without a bell nothing tells, and all look to be sure.
+Who leaves something urgent in its turn rings the bell: others may have a slot. A worker that has gone is counted
+until the next beat of the others, or until its lease is over. So more than half of the workers, those with the next
+turns, look to be sure; all do while they are unsure who is there, or have no bell.
 """
 
 import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from operator import attrgetter
@@ -246,48 +239,34 @@ KNOWN_AFTER = 2  # turns after which all know of a job that is due
 GOLDEN = 1.618033988749895  # the whole parts of its multiples are odd and even without any period
 
 
+@dataclass(eq=False)
 class Claimer:
     """The only place where a worker takes jobs."""
 
-    def __init__(
-        self,
-        *,
-        calls: StoreCalls,
-        bell: Bell,
-        clock: StoreClock,
-        settings: Settings,
-        worker: str,
-        served: ServedQueues | None,
-        lease: Lease,
-        timers: Timers,
-        load: Load,
-        turns: PollTurns,
-        claim_log: ClaimLog,
-        closures: Closures,
-        gates: Gates | None,
-        report_look: Callable[[], None],
-        buried: Callable[[], None],
-    ) -> None:
-        self._calls = calls
-        self._bell = bell
-        self._clock = clock
-        self._settings = settings
-        self._worker = worker
-        self._queues = None if served is None else served.names
+    _: KW_ONLY
+    calls: StoreCalls
+    bell: Bell
+    clock: StoreClock
+    settings: Settings
+    worker: str
+    served: ServedQueues | None
+    lease: Lease
+    timers: Timers
+    load: Load
+    turns: PollTurns
+    claim_log: ClaimLog
+    closures: Closures
+    gates: Gates | None
+    report_look: Callable[[], None]
+    buried: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._queues = None if self.served is None else self.served.names
         self._fair: FairShares | None = None
-        if served is not None and served.weights is not None:
-            self._fair = FairShares(dict(zip(served.names, served.weights, strict=True)))
-        self._max_wait = None if settings.max_wait is None else timedelta(seconds=settings.max_wait)
-        self._lease = lease
-        self._timers = timers
-        self._load = load
-        self._turns = turns
-        self._claim_log = claim_log
-        self._closures = closures
-        self._gates = gates
-        self._report_look = report_look
-        self._buried = buried
-        self._looks = PollPlanner(settings, load, turns)
+        if self.served is not None and self.served.weights is not None:
+            self._fair = FairShares(dict(zip(self.served.names, self.served.weights, strict=True)))
+        self._max_wait = None if self.settings.max_wait is None else timedelta(seconds=self.settings.max_wait)
+        self._looks = PollPlanner(self.settings, self.load, self.turns)
         self._call = 0
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
@@ -307,7 +286,7 @@ class Claimer:
 
     def take_turns(self, turn: Turn | None, told_at: datetime, *, at_once: bool) -> None:
         """Hear from a beat, answered then, of one's place among those who take turns; `at_once`: take one now."""
-        self._looks.take_turns(turn, told_at, self._clock.now(), at_once=at_once)
+        self._looks.take_turns(turn, told_at, self.clock.now(), at_once=at_once)
         self._wakeup.call()
 
     def adopt(self, tasks: Collection[KnownTask]) -> None:
@@ -326,15 +305,15 @@ class Claimer:
 
     def look_after_held(self) -> bool:
         """Let others have what would find no place here at its time, if they hear of it before; tell whether so."""
-        heard_at = self._looks.heard_at(self._clock.now())
+        heard_at = self._looks.heard_at(self.clock.now())
         if heard_at is None:
             return False
-        crowded = self._timers.give_back_crowded(heard_at, self._load.lasts)
+        crowded = self.timers.give_back_crowded(heard_at, self.load.lasts)
         if crowded:
-            self._load.too_many_ahead()
+            self.load.too_many_ahead()
             self._looks.gave_back(min(claim.run_at for claim in crowded))
         else:
-            self._load.not_too_many_ahead()
+            self.load.not_too_many_ahead()
         return bool(crowded)
 
     def stop(self) -> None:
@@ -350,15 +329,15 @@ class Claimer:
 
     async def claim_group(self, group: int) -> bool:
         """Take suspects that may run together, in a child of their own; return whether there were any."""
-        limit = min(group_limit(group), self._settings.concurrency)
-        pauses = self._calls.pauses()
+        limit = min(group_limit(group), self.settings.concurrency)
+        pauses = self.calls.pauses()
         while not self._stopped:
-            if not self._lease.fresh:
-                await self._lease.renewal()
+            if not self.lease.fresh:
+                await self.lease.renewal()
                 continue
             call = self._next_call()
             try:
-                answer = await self._ask(ClaimRequest(self._worker, call, limit, self._queues, group=group))
+                answer = await self._ask(ClaimRequest(self.worker, call, limit, self._queues, group=group))
             except StoreError:
                 await asyncio.sleep(pauses.next())
             else:
@@ -370,7 +349,7 @@ class Claimer:
         listener = await self._listener()
         try:
             while True:
-                if await listener.wait(self._settings.safety_poll):
+                if await listener.wait(self.settings.safety_poll):
                     self._looks.call(rung=True)
                     self._wakeup.call()
         finally:
@@ -380,26 +359,26 @@ class Claimer:
         """Open the bell. It is a hint only: while it cannot be opened, the claims say what is wrong."""
         while True:
             try:
-                return self._bell.listen()
+                return self.bell.listen()
             except StoreError:
-                await asyncio.sleep(self._settings.safety_poll)
+                await asyncio.sleep(self.settings.safety_poll)
 
     async def take_its_turns(self) -> None:
         """Look by turn and when there is another reason; once stopped by turn alone, and take nothing."""
-        pauses = self._calls.pauses()
+        pauses = self.calls.pauses()
         while True:
-            if not self._lease.fresh:
-                await self._lease.renewal()
+            if not self.lease.fresh:
+                await self.lease.renewal()
                 continue
-            look = self._looks.begin(self._clock.now())
+            look = self._looks.begin(self.clock.now())
             request = None if look is None else self._request(look)
             if look is None or request is None:
-                await self._wakeup.rest(self._looks.rest_for(self._clock.now()))
+                await self._wakeup.rest(self._looks.rest_for(self.clock.now()))
                 continue
-            began = self._clock.boot()
+            began = self.clock.boot()
             try:
                 answer = await self._ask(request)
-                took = self._clock.boot() - began
+                took = self.clock.boot() - began
                 left = await self._leaves_to_others(look, request)
             except StoreError:
                 self._looks.call()
@@ -410,22 +389,22 @@ class Claimer:
             if answer is None:
                 return
             self._heed(look, request, answer, left=left)
-            if self._gates is not None:
-                await asyncio.sleep(self._gates.rest_after(request, took))
+            if self.gates is not None:
+                await asyncio.sleep(self.gates.rest_after(request, took))
 
     def _request(self, look: PlannedPoll) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
         limit = ahead_limit = 0
-        if not self._stopped and not (self._gates is not None and self._gates.closes(self._queues)):
-            limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
-            limit = limit if self._gates is None else self._gates.most(limit)
-        by_turn, slow = look is PlannedPoll.BY_TURN, self._turns.slow
-        if not self._closures.all_closed(self._queues):
+        if not self._stopped and not (self.gates is not None and self.gates.closes(self._queues)):
+            limit, ahead_limit = min(self.load.wanted, BATCH), self._looks.wanted_ahead(look)
+            limit = limit if self.gates is None else self.gates.most(limit)
+        by_turn, slow = look is PlannedPoll.BY_TURN, self.turns.slow
+        if not self.closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):
                 return self._whole_request(limit, min(ahead_limit, BATCH))
             if by_turn and not slow:
                 return self._empty_request()
-        self._looks.put_off(look, self._clock.now())
+        self._looks.put_off(look, self.clock.now())
         return None
 
     def _whole_request(self, limit: int, ahead_limit: int) -> ClaimRequest:
@@ -433,25 +412,25 @@ class Claimer:
         unknown, self._unknown = self._unknown, {}
         queues, shares = (self._queues, None) if self._fair is None else self._fair.divide(limit)
         request = ClaimRequest(
-            worker=self._worker,
+            worker=self.worker,
             call=self._next_call(),
             limit=limit,
             queues=queues,
             shares=shares,
             max_wait=self._max_wait,
-            look_ahead=self._looks.reach(self._clock.now()),
+            look_ahead=self._looks.reach(self.clock.now()),
             ahead_limit=ahead_limit,
             adopt=adopt,
             unknown=tuple(unknown.values()),
         )
-        return request if self._gates is None else self._gates.narrow(request)
+        return request if self.gates is None else self.gates.narrow(request)
 
     def _empty_request(self) -> ClaimRequest:
         """Return how to see what is there without taking any of it, on behalf of those who could.
 
         It takes no number of its own, or queues that go first in turn by those numbers would lose turns to it.
         """
-        return ClaimRequest(self._worker, self._call or self._next_call(), limit=0, queues=self._queues)
+        return ClaimRequest(self.worker, self._call or self._next_call(), limit=0, queues=self._queues)
 
     def _next_call(self) -> int:
         self._call += 1
@@ -462,22 +441,22 @@ class Claimer:
 
     async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
         """Make one claim call and close it; None once this worker is buried."""
-        if closed := self._closures.closed_queues():
+        if closed := self.closures.closed_queues():
             request = replace(request, closed=(*request.closed, *closed))
-        sent_at = self._clock.boot()
+        sent_at = self.clock.boot()
         try:
-            answer = await self._calls.once(self._calls.verbs.claim(request))
+            answer = await self.calls.once(self.calls.verbs.claim(request))
         except WorkerBuriedError:
-            self._buried()
+            self.buried()
             return None
         except Exception:
-            self._claim_log.given_up(request.call)
+            self.claim_log.given_up(request.call)
             raise
-        self._clock.learn(sent_at, answer.now, self._clock.boot())
-        self._claim_log.answered(request.call, [claim.ref for claim in answer.jobs])
+        self.clock.learn(sent_at, answer.now, self.clock.boot())
+        self.claim_log.answered(request.call, [claim.ref for claim in answer.jobs])
         try:
-            self._lease.came_by(sent_at)
-            self._timers.hold(answer.jobs if self._fair is None else interleaved(answer.jobs))
+            self.lease.came_by(sent_at)
+            self.timers.hold(answer.jobs if self._fair is None else interleaved(answer.jobs))
         except Exception as error:
             raise HalfDoneError("jobs were claimed, and not all of them are held") from error
         return answer
@@ -491,16 +470,16 @@ class Claimer:
         if (
             look is not PlannedPoll.BY_TURN
             or not (request.closed or request.closed_tasks)
-            or not self._turns.has_others
+            or not self.turns.has_others
         ):
             return False
         answer = await self._ask(self._empty_request())
         if answer is None or answer.next_due_at is None:
             return False
         due_at, now = answer.next_due_at.timestamp(), answer.now.timestamp()
-        if due_at < now - KNOWN_AFTER * self._settings.safety_poll and not self._turns.is_first:
+        if due_at < now - KNOWN_AFTER * self.settings.safety_poll and not self.turns.is_first:
             return False
-        return not self._turns.somebody_looks_before(due_at, now)
+        return not self.turns.somebody_looks_before(due_at, now)
 
     def _heed(self, look: PlannedPoll, request: ClaimRequest, answer: ClaimAnswer, *, left: bool) -> None:
         """Learn from an answer, and do what it asks for; `left`: it passed over something."""
@@ -509,11 +488,11 @@ class Claimer:
             self._fair.learn(Counter(claim.queue for claim in due))
         crowded = len(due) < len(answer.jobs) and self.look_after_held()
         found = self._looks.heed(look, request, answer, due=len(due), crowded=crowded or left)
-        if self._gates is not None:
-            self._gates.learn(request, due, filled=found.filled)
+        if self.gates is not None:
+            self.gates.learn(request, due, filled=found.filled)
         if found.filled and {task.name for task in request.adopt} & {claim.task for claim in answer.jobs}:
             self._adopt = self._adopt or request.adopt  # there may be more of them
         if found.ring or left:
-            self._bell.ring()
+            self.bell.ring()
         if found.report:
-            self._report_look()
+            self.report_look()

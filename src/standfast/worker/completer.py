@@ -1,10 +1,11 @@
-"""Turns what a handler did into how its claim ends. Pure, but for the random source of the backoff."""
+"""Judges what a handler did, sends endings to the store, and announces them when the store has confirmed them."""
 
 import asyncio
 import logging
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -212,6 +213,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     seconds: float = 0.0
 
 
+@dataclass(eq=False)
 class Completer:
     """The only place where claims are ended by a worker, but for a handler's own `ctx.transaction`.
 
@@ -219,22 +221,15 @@ class Completer:
     crowd, so that there is room again, or that gave back jobs which may be due.
     """
 
-    def __init__(
-        self,
-        calls: StoreCalls,
-        worker: str,
-        notes: ClaimLog,
-        settled: Callable[[Ended, Verdict], None],
-        relieved: Callable[[], None],
-        *,
-        tally: Tally,
-    ) -> None:
-        self._calls = calls
-        self._worker = worker
-        self._notes = notes
-        self._settled = settled
-        self._relieved = relieved
-        self._tally = tally
+    calls: StoreCalls
+    worker: str
+    notes: ClaimLog
+    settled: Callable[[Ended, Verdict], None]
+    relieved: Callable[[], None]
+    _: KW_ONLY
+    tally: Tally
+
+    def __post_init__(self) -> None:
         self._waiting: list[Ended] = []
         self._under_way: Sequence[Ended] = ()
         self._news = asyncio.Event()
@@ -273,8 +268,8 @@ class Completer:
     async def _send(self, batch: Sequence[Ended]) -> None:
         endings = [ended.ending for ended in batch]
         try:
-            verdicts = await self._calls.until_answered(
-                lambda: self._calls.verbs.finish(self._worker, endings), passing=(StoreError,)
+            verdicts = await self.calls.until_answered(
+                lambda: self.calls.verbs.finish(self.worker, endings), passing=(StoreError,)
             )
         except ValueNotStoredError as error:
             await self._send_apart(batch, error)
@@ -291,13 +286,13 @@ class Completer:
         self._answered(batch, [Verdict.STALE])
 
     def _answered(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
-        self._notes.ended(ended.claim.ref for ended in batch)
+        self.notes.ended(ended.claim.ref for ended in batch)
         self._under_way = self._under_way[len(batch) :]  # they are answered in the order in which they were sent
-        self._tally.count(batch, verdicts)
+        self.tally.count(batch, verdicts)
         for ended, verdict in zip(batch, verdicts, strict=True):
-            self._settled(ended, verdict)
+            self.settled(ended, verdict)
         if len(batch) == BATCH or any(ended.ending.move in RETURNS for ended in batch):
-            self._relieved()
+            self.relieved()
 
 
 _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")

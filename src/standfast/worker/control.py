@@ -1,10 +1,11 @@
-"""The live side of one attempt: what its handler can ask, and how it is told to stop."""
+"""One attempt in progress, as its handler asks it and as it is told to stop; slots, and deadlocks of waits."""
 
 import asyncio
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import Enum
 from itertools import islice
@@ -368,25 +369,19 @@ LONGEST_PAUSE = 60.0  # seconds between two questions at most, while somebody el
 LOOKED_AT = 20  # of so many of the jobs that are waited for it is asked who could run them
 
 
+@dataclass(eq=False)
 class Waits:
     """The waits of one worker's handlers. `closed_queues` tells which queues are closed by a window now."""
 
-    def __init__(
-        self,
-        worker: str,
-        slots: Slots,
-        calls: StoreCalls,
-        events: Events,
-        *,
-        boot: Callable[[], float],
-        closed_queues: Callable[[], Collection[str]],
-    ) -> None:
-        self._worker = worker
-        self._slots = slots
-        self._calls = calls
-        self._events = events
-        self._boot = boot
-        self._closed_queues = closed_queues
+    worker: str
+    slots: Slots
+    calls: StoreCalls
+    events: Events
+    _: KW_ONLY
+    boot: Callable[[], float]
+    closed_queues: Callable[[], Collection[str]]
+
+    def __post_init__(self) -> None:
         self._ask_at: float | None = None
         self._pause = PATIENCE
         self._told = False
@@ -394,12 +389,12 @@ class Waits:
 
     def count(self) -> int:
         """Return how many handlers wait for results, 0 while a place is free; begin to suspect where all do."""
-        waiting = 0 if self._slots.free > 0 else sum(bool(each.awaited) for each in self._slots.running())
-        if not waiting or waiting < self._slots.taken:
+        waiting = 0 if self.slots.free > 0 else sum(bool(each.awaited) for each in self.slots.running())
+        if not waiting or waiting < self.slots.taken:
             self._ask_at, self._pause = None, PATIENCE
         elif self._ask_at is None:
-            self._ask_at = self._boot() + PATIENCE
-        elif self._boot() >= self._ask_at and not self._told:
+            self._ask_at = self.boot() + PATIENCE
+        elif self.boot() >= self._ask_at and not self._told:
             self._wakeup.call()
         return waiting
 
@@ -410,34 +405,34 @@ class Waits:
             with suppress(StoreError):  # it is asked again
                 await self._ask()
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
-            self._ask_at = self._boot() + self._pause
+            self._ask_at = self.boot() + self._pause
 
     async def _ask(self) -> None:
         """Tell of the deadlock, if it is one."""
-        awaited = {job_id for each in self._slots.running() for job_id in each.awaited}
-        seen = await self._calls.once(self._calls.verbs.glance(tuple(awaited)))
+        awaited = {job_id for each in self.slots.running() for job_id in each.awaited}
+        seen = await self.calls.once(self.calls.verbs.glance(tuple(awaited)))
         if any(job_id not in seen or seen[job_id].state not in {State.READY, State.HELD} for job_id in awaited):
             return
         task = ""
         for job_id in islice(awaited, LOOKED_AT):
-            situation: Situation | None = await self._calls.once(self._calls.verbs.situation(job_id))
+            situation: Situation | None = await self.calls.once(self.calls.verbs.situation(job_id))
             if situation is None or not self._is_up_to_us(situation):
                 return
             task = situation.job.task
-        waiting = self._slots.running()
-        if self._slots.free <= 0 and waiting and all(each.awaited for each in waiting):
+        waiting = self.slots.running()
+        if self.slots.free <= 0 and waiting and all(each.awaited for each in waiting):
             self._told = True
             claim = waiting[0].claim
-            self._events.emit(WorkerDeadlocked(claim.task, claim.job_id, task, len(waiting)))
+            self.events.emit(WorkerDeadlocked(claim.task, claim.job_id, task, len(waiting)))
 
     def _is_up_to_us(self, situation: Situation) -> bool:
         """Tell whether a job waits for a place of this worker, and of nobody else."""
         job = situation.job
-        unstarted = job.state is State.READY or (job.state is State.HELD and job.worker == self._worker)
-        held_up = situation.queue_paused_at is not None or job.queue in self._closed_queues()
+        unstarted = job.state is State.READY or (job.state is State.HELD and job.worker == self.worker)
+        held_up = situation.queue_paused_at is not None or job.queue in self.closed_queues()
         serving = [each for each in situation.workers if each.is_live and each.serves(job.queue)]
-        ours = any(each.info.id == self._worker for each in serving)
-        return unstarted and not held_up and not job.group and ours and not _others_can(self._worker, serving)
+        ours = any(each.info.id == self.worker for each in serving)
+        return unstarted and not held_up and not job.group and ours and not _others_can(self.worker, serving)
 
 
 def _others_can(worker: str, serving: Sequence[Worker]) -> bool:

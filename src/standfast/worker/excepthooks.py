@@ -15,11 +15,11 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType, TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from standfast.durable.runtime import current_attempt
 from standfast.observe.logs.job_log import note_starters
@@ -29,42 +29,16 @@ _NEVER_AWAITED = "was never awaited"
 LongForm = dict[str, Any]  # what an event loop tells its handler
 
 
-class Hears(Protocol):
-    """Who is told of exceptions."""
-
-    def heard(
-        self,
-        error: BaseException,
-        about: Callable[[], Mapping[str, str]],
-        whose: Callable[[], ErrorSource | None],
-        *,
-        lines: Lines | None = None,
-        trace: Callable[[], str] | None = None,
-    ) -> bool:
-        """Hear of an exception; tell whether it will be told."""
-        ...
+Hear = Callable[..., bool]  # `UnhandledErrors.heard`: takes an exception, tells whether it will be told
 
 
-def hear_left_behind(unhandled: Hears) -> Callable[[], None]:
-    """Set the hook of threads alone, for those that handlers have started: all else here is another's business.
-
-    Return what puts it back.
-    """
-    return _threads(unhandled, of_attempts=True)
-
-
-def hear_loop(unhandled: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-    """Set the hook of an event loop; return what puts it back."""
-    return _event_loop(unhandled, loop)
-
-
-def install_excepthooks(unhandled: Hears, loop: asyncio.AbstractEventLoop | None = None) -> Callable[[], None]:
+def install_excepthooks(hear: Hear, loop: asyncio.AbstractEventLoop | None = None) -> Callable[[], None]:
     """Set all hooks; return what puts back those that are still ours."""
     ended = ExitStack()
-    for hook in (_main_thread, _threads, _unraisable, _warnings):
-        ended.callback(hook(unhandled))
+    for hook in (_main_thread, hear_threads, _unraisable, _warnings):
+        ended.callback(hook(hear))
     if loop is not None:
-        ended.callback(_event_loop(unhandled, loop))
+        ended.callback(hear_loop(hear, loop))
     ended.callback(note_starters())
     return ended.close
 
@@ -73,14 +47,12 @@ def _here() -> ErrorSource | None:
     return attempt_of(current_attempt.get())
 
 
-def _main_thread(unhandled: Hears) -> Callable[[], None]:
+def _main_thread(hear: Hear) -> Callable[[], None]:
     former = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         by_person = isinstance(error, KeyboardInterrupt | SystemExit)
-        heard = not by_person and unhandled.heard(
-            error, lambda: {"where": "what was given to sys.excepthook"}, _here
-        )
+        heard = not by_person and hear(error, lambda: {"where": "what was given to sys.excepthook"}, _here)
         if not heard or former is not sys.__excepthook__:
             former(kind, error, trace)
 
@@ -88,7 +60,8 @@ def _main_thread(unhandled: Hears) -> Callable[[], None]:
     return partial(_put_back, sys, "excepthook", hook, former)
 
 
-def _threads(unhandled: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
+def hear_threads(hear: Hear, *, of_attempts: bool = False) -> Callable[[], None]:
+    """Set the hook of threads, or of those that handlers have started alone; return what puts it back."""
     former = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
@@ -99,7 +72,7 @@ def _threads(unhandled: Hears, *, of_attempts: bool = False) -> Callable[[], Non
                 return {"where": f"thread {thread.name!r}" if thread is not None else "a thread that has ended"}
 
             whose = _here() or starter_of(thread)
-            heard = (whose is not None or not of_attempts) and unhandled.heard(error, about, lambda: whose)
+            heard = (whose is not None or not of_attempts) and hear(error, about, lambda: whose)
         if not heard or former is not threading.__excepthook__:
             former(args)
 
@@ -107,7 +80,7 @@ def _threads(unhandled: Hears, *, of_attempts: bool = False) -> Callable[[], Non
     return partial(_put_back, threading, "excepthook", hook, former)
 
 
-def _unraisable(unhandled: Hears) -> Callable[[], None]:
+def _unraisable(hear: Hear) -> Callable[[], None]:
     former = sys.unraisablehook
 
     def hook(args: "sys.UnraisableHookArgs") -> None:
@@ -119,7 +92,7 @@ def _unraisable(unhandled: Hears) -> Callable[[], None]:
                 name = getattr(args.object, "__qualname__", None) or type(args.object).__qualname__
                 return {"where": f"{name}, where Python ignores exceptions", "said": args.err_msg or ""}
 
-            heard = unhandled.heard(error, about, _here)
+            heard = hear(error, about, _here)
         if not heard or former is not sys.__unraisablehook__:
             former(args)
 
@@ -127,7 +100,7 @@ def _unraisable(unhandled: Hears) -> Callable[[], None]:
     return partial(_put_back, sys, "unraisablehook", hook, former)
 
 
-def _warnings(unhandled: Hears) -> Callable[[], None]:
+def _warnings(hear: Hear) -> Callable[[], None]:
     former = warnings.showwarning
 
     def hook(  # noqa: PLR0917 - as Python calls it
@@ -140,7 +113,7 @@ def _warnings(unhandled: Hears) -> Callable[[], None]:
     ) -> None:
         if isinstance(message, RuntimeWarning) and _NEVER_AWAITED in str(message):
             frame = _without_carriers(sys._getframe(1))  # noqa: SLF001 - the documented way
-            unhandled.heard(
+            hear(
                 message,
                 lambda: {"where": f"{filename}:{lineno}, where it was let go"},
                 _here,
@@ -160,7 +133,8 @@ def _without_carriers(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def _event_loop(unhandled: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+def hear_loop(hear: Hear, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    """Set the hook of an event loop; return what puts it back."""
     former = loop.get_exception_handler()
 
     def hook(loop: asyncio.AbstractEventLoop, told: LongForm) -> None:
@@ -174,7 +148,7 @@ def _event_loop(unhandled: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[
         def about() -> dict[str, str]:
             return {"where": _name_of(thing), "said": str(told.get("message", ""))}
 
-        heard = unhandled.heard(error, about, partial(_behind, thing), lines=lines)
+        heard = hear(error, about, partial(_behind, thing), lines=lines)
         if former is not None:
             former(loop, told)
         elif not heard:

@@ -1,4 +1,4 @@
-"""Plain functions run in threads of their own pool; they are told to stop, and cannot be made to.
+"""Runs handlers: coroutines on the event loop, plain functions in threads of our own pool, within middleware.
 
 A pool of our own, because a future per call and a wake-up of the event loop per return are most of what a short
 function costs: returns are gathered, and one wake-up delivers all of them.

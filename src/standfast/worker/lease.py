@@ -1,8 +1,8 @@
-"""How long this worker may trust its claims, judged by the boot clock alone.
+"""How long this worker may trust its claims, by the boot clock alone; and whose turn it is to poll.
 
 renewed ──(2 beats, or lease − margin)──► stale: starts nothing ──(lease − margin)──► lost: handlers are told
-   ▲                                                                                     │
-   └──────────────── the next accepted beat ◄────────────────────────────────────────────┘     buried: for good
+▲                                                                                     │
+└──────────────── the next accepted beat ◄────────────────────────────────────────────┘     buried: for good
 """
 
 import asyncio

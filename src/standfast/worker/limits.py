@@ -1,19 +1,15 @@
-"""The gates of a worker: how many of which jobs run here, and how many more may.
+"""The limits of a worker: gates for queues, tasks and names, and the slots, which vary with time and load.
 
-Each limit that an app declares, of a queue, a task or by a name, is a gate, and a job counts at each that it goes
-through. A gate that is full is *closed* to claims: its queue or its tasks are named in them, and the store gives
-others in their stead, also from behind. So nothing waits here that another worker could run.
-
-What is claimed before that is known, and finds a gate full, goes back. But where attempts are so short that a claim
-for each of them would take longer than they do, some may *wait* at the gate: no more than will have gone through
-within a tenth of a second.
-
-    open ──(no room)──► closed to claims ──(half of those that wait are gone)──► open: the claimer looks
+A job counts at each gate that it goes through. A full gate is closed to claims: its queue or tasks are named in
+them, and the store gives other jobs instead. What finds a gate full after all goes back, except where attempts are
+so short that a claim for each would take longer than they do: then some wait, no more than will have gone through
+in a tenth of a second.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -326,32 +322,27 @@ OFTEN = 0.25  # seconds between two looks at how the host does
 GUARD = timedelta(milliseconds=50)  # how long before a peak the lower limit holds already: a start takes its time
 
 
+@dataclass(eq=False)
 class Gatekeeper:
     """Goes by the store's clock, as windows do; how the host does is judged by the host's own."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        gates: Gates | None,
-        slots: Slots,
-        clock: Clock,
-        *,
-        events: Events,
-        raised: Callable[[], None],
-    ) -> None:
-        self._worker = limits.worker
-        self._gates = gates
-        self._slots = slots
-        self._clock = clock
-        self._events = events
-        self._raised = raised
-        self._most = slots.limit
+    limits: Limits
+    gates: Gates | None
+    slots: Slots
+    clock: Clock
+    _: KW_ONLY
+    events: Events
+    raised: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._worker = self.limits.worker
+        self._most = self.slots.limit
         self._peak: int | None = None
-        self._adaptive = limits.adaptive
+        self._adaptive = self.limits.adaptive
         self._adapting: Adapting | None = None
         if self._adaptive is not None:
             self._adapting = Adapting(self._most, self._adaptive.lowest, self._adaptive.clock())
-        self._varying = [gate for gate in gates or () if gate.limit.peaks]
+        self._varying = [gate for gate in self.gates or () if gate.limit.peaks]
         self.look()
 
     @property
@@ -364,23 +355,23 @@ class Gatekeeper:
         while self.is_needed:
             await asyncio.sleep(self._until_next_look())
             if self.look():
-                self._raised()
+                self.raised()
 
     def look(self) -> bool:
         """Set all limits by now; tell whether more may start than before."""
-        now = self._clock.now()
+        now = self.clock.now()
         raised = self._look_at_gates(now)
-        peak, free = _lowest(self._worker, now), self._slots.free
+        peak, free = _lowest(self._worker, now), self.slots.free
         words = []
         if peak != self._peak:
             words.append("peak hours are over" if peak is None else "peak hours")
         self._peak = peak
         words += self._adapt()
-        before, limit = self._slots.limit, min(self._most, peak or self._most, self._adapted)
+        before, limit = self.slots.limit, min(self._most, peak or self._most, self._adapted)
         if limit != before:
-            self._slots.resize(limit)
-            self._events.emit(LimitChanged("worker", "", limit, before, ", ".join(words)))
-        return raised or self._slots.free > max(free, 0)
+            self.slots.resize(limit)
+            self.events.emit(LimitChanged("worker", "", limit, before, ", ".join(words)))
+        return raised or self.slots.free > max(free, 0)
 
     def _look_at_gates(self, now: datetime) -> bool:
         raised = False
@@ -389,9 +380,9 @@ class Gatekeeper:
             if gate.most != before:
                 raised = raised or gate.most > before
                 words = "peak hours" if gate.most < before else "peak hours are over"
-                self._events.emit(LimitChanged(gate.about, gate.name, gate.most, before, words))
-        if raised and self._gates is not None:
-            self._gates.look_behind(self._varying)
+                self.events.emit(LimitChanged(gate.about, gate.name, gate.most, before, words))
+        if raised and self.gates is not None:
+            self.gates.look_behind(self._varying)
         return raised
 
     @property
@@ -403,13 +394,13 @@ class Gatekeeper:
             return []
         before = self._adapting.limit
         strain = self._adaptive.strain(self._adapting.changed_at)
-        if not self._adapting.judge(strain, self._slots.taken, self._adaptive.clock()):
+        if not self._adapting.judge(strain, self.slots.taken, self._adaptive.clock()):
             return []
         return ["the host is slow" if self._adapting.limit < before else "the host is calm"]
 
     def _until_next_look(self) -> float:
         """Return the seconds until a limit changes: a peak holds from GUARD before it begins until its end."""
-        now = self._clock.now()
+        now = self.clock.now()
         limits = [self._worker, *(gate.limit for gate in self._varying)]
         changes = [change for limit in limits if (change := limit.changes_after(now)) is not None]
         moments = [change - GUARD if change - GUARD > now else change for change in changes]

@@ -1,7 +1,6 @@
-"""Until when a supervisor has kept the locks of its worker, in a file that both have mapped into memory.
+"""Has the supervisor keep the locks of handlers, also while a handler holds the interpreter.
 
-Each lock has a slot of eight bytes with a boot time, which both processes share. So a handler that held the
-interpreter for a minute sees at once, without a word on any line, that its lock was renewed meanwhile.
+A file that both processes have mapped tells until when each lock is kept: eight bytes with a boot time for each.
 """
 
 import asyncio

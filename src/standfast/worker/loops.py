@@ -1,11 +1,7 @@
-"""The loops of a worker or supervisor are tended: one that fails is begun again; where that is no help, it leaves.
+"""Restarts the loops of a worker or supervisor when they fail, and reports code that blocks the event loop.
 
-    runs ─► fails ─► rests: 0.1 s, doubling to 5 s ─► runs …
-              ├──► for the fifth time within a minute, whichever loop ─► it is unfit
-              └──► where it cannot be begun again (HalfDoneError) ─────► likewise, and it is not
-
-Each loop says in its own file what half-done work means for it when it is begun again. An unfit worker claims
-nothing more; the others of its loops, and this one too, go on until it has drained.
+A loop that fails is restarted after 0.1 s, doubling to 5 s. After five failures within a minute, or where it cannot be
+restarted (HalfDoneError), the worker is unfit: it claims nothing more, drains, and is replaced.
 """
 
 import asyncio

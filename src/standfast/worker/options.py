@@ -1,4 +1,4 @@
-"""Which queues a worker serves, and how it shares itself among them."""
+"""Which queues a worker serves, how it shares itself among them, and the options of `standfast worker`."""
 
 import math
 import re

@@ -1,7 +1,7 @@
-"""When the next held job is due: an alarm that goes off at its time, on the millisecond or better.
+"""What a worker needs from the world: real in a process, virtual in the simulator; and the alarm for the next held job.
 
-An event loop on Linux sleeps in whole milliseconds, and does not count the time for which its machine was
-suspended. A timer of the kernel's goes off within a tenth of that, by the boot clock, and costs no more.
+An event loop on Linux sleeps in whole milliseconds and does not count a suspend of the machine. A kernel timer goes off
+within a tenth of that, by the boot clock.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""Tells the store about attempts in progress: that they run, and how far they are.
+"""Tells the store about attempts in progress: that they run, how far they are, and what they write down.
 
-Most jobs are over before the first report; only those still running after a moment cost a write, and all of
-them together cost one.
+Only attempts that still run after a moment cost a write, and all of them together cost one.
 """
 
 import asyncio
@@ -11,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from standfast.durable.runtime import LastWords, awaitable, pending
@@ -29,25 +29,19 @@ ROUND = 0.1
 LAST_WORD = 1.0  # seconds for the last word of an attempt to reach the store before its ending goes there
 
 
+@dataclass(eq=False)
 class Reporter:
     """Marks long attempts as running and passes progress on, both fenced and batched."""
 
-    def __init__(
-        self,
-        calls: StoreCalls,
-        clock: Clock,
-        worker: str,
-        running: Callable[[], Sequence[Control]],
-        announce: Callable[[Claim, Progress], None],
-        *,
-        busy: Callable[[bool], None] = lambda _: None,
-    ) -> None:
-        self._calls = calls
-        self._clock = clock
-        self._worker = worker
-        self._running = running
-        self._announce = announce
-        self._busy = busy
+    calls: StoreCalls
+    clock: Clock
+    worker: str
+    running: Callable[[], Sequence[Control]]
+    announce: Callable[[Claim, Progress], None]
+    _: KW_ONLY
+    busy: Callable[[bool], None] = lambda _: None
+
+    def __post_init__(self) -> None:
         self._progress: dict[ClaimRef, tuple[Control, Progress]] = {}
         self._progressing = threading.Lock()
         self._sending = asyncio.Lock()
@@ -73,7 +67,7 @@ class Reporter:
         Not of one that was over within a round: nobody would have seen it, and a write would cost it dearly.
         """
         ref = control.claim.ref
-        if (ref in self._progress or ref in self._sent) and self._clock.boot() - control.started_boot >= ROUND:
+        if (ref in self._progress or ref in self._sent) and self.clock.boot() - control.started_boot >= ROUND:
             try:
                 async with asyncio.timeout(LAST_WORD):
                     await self._send_progress()
@@ -86,13 +80,13 @@ class Reporter:
             with self._progressing:
                 _, progress = self._progress.pop(control.claim.ref, (control, None))
             if progress is not None:
-                self._announce(control.claim, progress)
+                self.announce(control.claim, progress)
 
     async def mark(self, control: Control) -> bool:
         """Mark one attempt as running before it starts; return whether the claim is still ours."""
-        started = [(control.claim.ref, self._clock.now())]
-        verdicts = await self._calls.until_answered(
-            lambda: self._calls.verbs.start(self._worker, started), passing=(StoreError,)
+        started = [(control.claim.ref, self.clock.now())]
+        verdicts = await self.calls.until_answered(
+            lambda: self.calls.verbs.start(self.worker, started), passing=(StoreError,)
         )
         control.marked = True
         return verdicts[0] is Verdict.ACCEPTED
@@ -104,24 +98,24 @@ class Reporter:
         """
         while True:
             await self._awake.wait()
-            self._busy(True)  # before the first step of what runs: this was woken before that was scheduled
+            self.busy(True)  # before the first step of what runs: this was woken before that was scheduled
             await asyncio.sleep(ROUND)
-            if not self._running() and not self._progress:
+            if not self.running() and not self._progress:
                 self._awake.clear()
-                self._busy(False)
+                self.busy(False)
                 continue
             await self._mark_long_ones()
             await self._send_progress()
 
     async def _mark_long_ones(self) -> None:
-        boot, now = self._clock.boot(), self._clock.now()
+        boot, now = self.clock.boot(), self.clock.now()
         long = [
             control
-            for control in self._running()
+            for control in self.running()
             if control.started_boot and not control.marked and boot - control.started_boot >= MARK_AFTER
         ]
         started = [(c.claim.ref, now - timedelta(seconds=boot - c.started_boot)) for c in long]
-        if long and await self._told(long, self._calls.verbs.start(self._worker, started)):
+        if long and await self._told(long, self.calls.verbs.start(self.worker, started)):
             for control in long:
                 control.marked = True
 
@@ -130,20 +124,20 @@ class Reporter:
             with self._progressing:
                 reports, self._progress = self._progress, {}
             for control, progress in reports.values():
-                self._announce(control.claim, progress)
+                self.announce(control.claim, progress)
             if reports:
                 self._sent = reports.keys()
                 controls = [control for control, _ in reports.values()]
                 pairs = [(ref, progress) for ref, (_, progress) in reports.items()]
                 try:
-                    await self._told(controls, self._calls.verbs.progress(self._worker, pairs))
+                    await self._told(controls, self.calls.verbs.progress(self.worker, pairs))
                 finally:
                     self._sent = ()
 
     async def _told(self, controls: Sequence[Control], verb: Verb[tuple[Verdict, ...]]) -> bool:
         """Tell the store; where it answers that a claim is stale, tell the handler."""
         try:
-            verdicts = await self._calls.once(verb)
+            verdicts = await self.calls.once(verb)
         except StandfastError:
             return False
         self.heed(controls, verdicts)
@@ -153,7 +147,7 @@ class Reporter:
         """Where the store has answered that the claim of a running attempt is stale, tell its handler."""
         if Verdict.STALE not in verdicts:
             return
-        still_running = set(self._running())
+        still_running = set(self.running())
         for control, verdict in zip(controls, verdicts, strict=True):
             told = control.concluding or control.why is StopReason.LOST
             if verdict is Verdict.STALE and control in still_running and not told:

@@ -1,9 +1,7 @@
-"""Calls of the store by a worker or supervisor: bounded in time, repeated where that is right, watched.
+"""Calls of the store by a worker or supervisor: bounded in time and repeated where that is right; and the store's time.
 
-The store being away is said once when it goes and once when it is back, not at every try. It may be away for one
-kind of call and not for another: a long write of someone else holds up jobs and not beats. Any answer shows that
-reads are answered too. A failed call that nobody repeats for a while is forgotten: else the store would seem away
-until somebody has a reason to make such a call.
+An outage is reported once when it begins and once when it ends. It may concern one kind of call: a long write of
+somebody else holds up jobs and not beats. A failed call that nobody repeats for a while is forgotten.
 """
 
 import asyncio

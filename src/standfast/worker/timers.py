@@ -1,9 +1,10 @@
-"""Which of the jobs held for later would find no place here at their time, so that others had better have them."""
+"""Holds claimed jobs until their time and a slot have come, and measures how many more to fetch."""
 
 import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 
@@ -234,65 +235,65 @@ LEARNING = 0.1  # how much each job that ends tells about the next ones
 MOST_AHEAD = 500  # jobs at most that are held for later, unless more can run at a time
 
 
+@dataclass(eq=False)
 class Load:
     """Counts ends. Prefetches no more than ends within a tenth of a second at the measured rate.
 
     Ends and not starts: a worker that has just filled its slots with slow jobs has no use for more of them.
     """
 
-    def __init__(
-        self, clock: Clock, slots: Slots, timers: Timers, completer: Completer, settings: Settings
-    ) -> None:
-        self._clock = clock
-        self._slots = slots
-        self._timers = timers
-        self._completer = completer
-        self._settings = settings
+    clock: Clock
+    slots: Slots
+    timers: Timers
+    completer: Completer
+    settings: Settings
+
+    def __post_init__(self) -> None:
         self._rate = 0.0
         self._ends = 0
         self.ended_so_far = 0  # how many attempts have ended
-        self._since = clock.boot()
+        self._since = self.clock.boot()
         self.lasts: float | None = None  # seconds that a job lasts, as those that ended of late did
-        self._most = self._limit = max(MOST_AHEAD, settings.concurrency)
+        self._most = self._limit = max(MOST_AHEAD, self.settings.concurrency)
         self.enough = 0  # while more than this are due here no others are wanted, as things stood at the last look
 
     @property
     def wanted(self) -> int:
         """How many due jobs to fetch now; 0 while there is enough in hand."""
-        if self._completer.crowded:
+        if self.completer.crowded:
             return 0
         prefetch = int(self._measured_rate() * HORIZON)
-        waiting, self.enough = self._timers.due, prefetch // 2
+        waiting, self.enough = self.timers.due, prefetch // 2
         if waiting and waiting > self.enough:
             return 0
-        return max(0, self._slots.free + prefetch - waiting)
+        return max(0, self.slots.free + prefetch - waiting)
 
     @property
     def wanted_ahead(self) -> int:
         """How many jobs that are not yet due to hold in addition: as many as find a place here at their time."""
-        return max(0, self._most_ahead() - self._timers.ahead)
+        return max(0, self._most_ahead() - self.timers.ahead)
 
     @property
     def wanted_together(self) -> int:
         """How many of them to hold in addition if all that are held might be due at the same time."""
-        return max(0, min(self._slots.free - self._timers.ahead, self.wanted_ahead))
+        return max(0, min(self.slots.free - self.timers.ahead, self.wanted_ahead))
 
     @property
     def wanted_soon(self) -> int:
         """How many of them to hold in addition if they are due soon."""
-        soon = self._timers.due_within(self._settings.safety_poll)
-        return max(0, min(self._slots.free - soon, self.wanted_ahead))
+        soon = self.timers.due_within(self.settings.safety_poll)
+        return max(0, min(self.slots.free - soon, self.wanted_ahead))
 
     def overbooked(self) -> None:
         """Take note that due jobs waited in vain for those that run, which are half through, as a rule."""
-        boot = self._clock.boot()
-        ages = [age for age in self._slots.ages(boot) if age]
+        boot = self.clock.boot()
+        ages = [age for age in self.slots.ages(boot) if age]
         if ages:
             self.lasts = max(self.lasts or 0.0, 2 * sum(ages) / len(ages))
 
     def too_many_ahead(self) -> None:
         """Take note that some had to go back, and only those that are still held will find a place."""
-        self._most = max(self._timers.ahead, self._settings.concurrency)
+        self._most = max(self.timers.ahead, self.settings.concurrency)
 
     def not_too_many_ahead(self) -> None:
         """Take note that all of them will find a place: there might be room for more."""
@@ -306,15 +307,15 @@ class Load:
             self.lasts = lasted if self.lasts is None else self.lasts + LEARNING * (lasted - self.lasts)
 
     def _most_ahead(self) -> int:
-        look_ahead, lasts = self._settings.look_ahead, LASTS if self.lasts is None else max(self.lasts, SHORTEST)
-        places = self._slots.free * max(look_ahead / lasts, 1.0)
+        look_ahead, lasts = self.settings.look_ahead, LASTS if self.lasts is None else max(self.lasts, SHORTEST)
+        places = self.slots.free * max(look_ahead / lasts, 1.0)
         if places < self._most:
-            outlasted = outlasts(self._slots.ages(self._clock.boot()), lasts)
+            outlasted = outlasts(self.slots.ages(self.clock.boot()), lasts)
             places += sum(look_ahead - more for more in outlasted if more < look_ahead) / lasts
         return min(int(places), self._most)
 
     def _measured_rate(self) -> float:
-        now = self._clock.boot()
+        now = self.clock.boot()
         elapsed = now - self._since
         if elapsed >= WINDOW:
             measured = self._ends / elapsed

@@ -1,12 +1,7 @@
-"""A transaction of the handler's own, with a fenced write of ours in it: both commit, or neither.
+"""Transactions of the handler's own with a fenced write of ours in it: both commit, or neither.
 
-    begin ─► the handler writes ─► our fenced write ─► commit
-                    │                   │               └─► roll back, and raise what was raised
-                    │                   └─► stale: roll back, LostClaimError
-                    └─► it raises: roll back, and the exception goes on
-
-Our write runs under the write lock of the transaction. So the rows are committed if and only if the claim was
-valid, whatever process dies in between.
+Our write runs under the transaction's write lock. So the rows are committed if and only if the claim was valid,
+whatever process dies in between. A stale claim rolls back and raises LostClaimError.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Whose code it is that raised or blocks: the attempt behind a task, a callback or a thread, where that is known.
+"""Reports exceptions that no attempt and no caller could catch, with the attempt behind them where that is known.
 
-Code of an attempt finds it in a context variable, which its coroutines and its thread have by themselves. A thread
-that a handler starts has it only in newer Pythons, so it is noted who started it (`logtail.py`); such a thread may
-outlive its attempt.
+Code of an attempt finds it in a context variable; for a thread of a handler it is noted who started it. Such a thread
+may outlive its attempt.
 """
 
 import asyncio

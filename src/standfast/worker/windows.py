@@ -1,15 +1,12 @@
 """Which queues and tasks are closed by their windows, and what becomes of a claim that finds its own closed.
 
-    asked to finish      closed: nothing starts          open again: the claimer looks
-    ───────┬─────────────────┬───────────────────────────────┬───────────────────────► the store's time
-         ask_at            begin                            end
-
-Of a closed queue nothing is claimed. What was claimed before goes back as it was. The store knows nothing of closed
-tasks: a job of one is claimed, and put off until the window ends, so that it is not claimed again before.
+Nothing is claimed of a closed queue, and what was claimed before goes back. The store knows nothing of closed tasks: a
+job of one is claimed, and put off until the window ends. Running jobs are asked to finish before a window begins.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -127,36 +124,31 @@ class Phase(Enum):
     SHUT = "shut"
 
 
+@dataclass(eq=False)
 class ClosureKeeper:
     """Goes by the store's clock, as the closures do."""
 
-    def __init__(
-        self,
-        closures: Closures,
-        clock: Clock,
-        events: Events,
-        running: Callable[[], Collection[Control]],
-        opened: Callable[[], None],
-    ) -> None:
-        self._closures = closures
-        self._clock = clock
-        self._events = events
-        self._running = running
-        self._opened = opened
-        self._phases = dict.fromkeys(closures, Phase.OPEN)
+    closures: Closures
+    clock: Clock
+    events: Events
+    running: Callable[[], Collection[Control]]
+    opened: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._phases = dict.fromkeys(self.closures, Phase.OPEN)
 
     async def run(self) -> None:
         """Look whenever something begins or ends; where there are no windows, there is nothing to do."""
         while self._phases:
-            now = self._clock.now()
+            now = self.clock.now()
             await asyncio.sleep(min(self._look(closure, closure.closing(now), now) for closure in self._phases))
 
     def _look(self, closure: Closure, closing: Closing | None, now: datetime) -> float:
         """Do what is to be done at one closure now; return the seconds until the next look."""
         before, phase = self._phases[closure], _phase(closing, now)
         if before is Phase.SHUT and phase is not before:
-            self._events.emit(WindowEnded(closure.hours.about, closure.hours.name))
-            self._opened()
+            self.events.emit(WindowEnded(closure.hours.about, closure.hours.name))
+            self.opened()
         seconds = RECHECK if closing is None else self._keep(closure, closing, before, phase, now)
         self._phases[closure] = phase  # last: should something fail before, it is done again
         return seconds
@@ -164,13 +156,13 @@ class ClosureKeeper:
     def _keep(self, closure: Closure, closing: Closing, before: Phase, phase: Phase, now: datetime) -> float:
         if phase is Phase.OPEN:
             return _until(closing.ask_at, now)
-        inside = [control for control in self._running() if closure in self._closures.of(control.claim)]
+        inside = [control for control in self.running() if closure in self.closures.of(control.claim)]
         for control in inside:
             control.ask_to_finish(closing.end)
         if phase is not before:
             kind, hours = WindowBegan if phase is Phase.SHUT else WindowNear, closure.hours
             reason, running = closing.window.reason, len(inside)
-            self._events.emit(
+            self.events.emit(
                 kind(hours.about, hours.name, closing.begin, closing.end, reason=reason, running=running)
             )
         return _until(closing.end if phase is Phase.SHUT else closing.begin, now)

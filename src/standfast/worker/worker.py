@@ -408,15 +408,15 @@ class Worker:
     def _look_after_held(self) -> None:
         self._claimer.look_after_held()
 
+    def _unknown(self, task: KnownTask) -> None:
+        self._claimer.pass_over(task)
+
     def _look_again(self) -> None:
         self._claimer.wake()
 
     def _more_may_start(self) -> None:
         self._timers.pump()
         self._claimer.wake()
-
-    def _unknown(self, task: KnownTask) -> None:
-        self._claimer.pass_over(task)
 
     def _stuck(self, control: Control, why: str, stack: str) -> None:
         claim, why = control.claim, control.scrub.text(why)

@@ -73,7 +73,7 @@ async def test_one_errand_is_for_all(folder) -> None:
 async def test_one_that_was_let_go_is_left_alone(folder) -> None:
     scene = Scene(folder)
     scene.acquire("one")
-    scene.wards.let_go("one")
+    scene.locks.let_go("one")
     await asyncio.sleep(TTL + 1)
     assert scene.holders() == []
     assert scene.file.read(0) == 0.0
@@ -84,8 +84,8 @@ async def test_a_dead_child_gives_back_at_once_what_it_had(folder) -> None:
     scene = Scene(folder)
     scene.acquire("one", slot=0)
     scene.acquire("two", worker="other", slot=1)
-    scene.wards.child_died("ours")
-    await scene.wards.all_given_back("ours")
+    scene.locks.child_died("ours")
+    await scene.locks.all_given_back("ours")
     assert scene.holders() == ["two"]
     assert scene.house.clock.boot() - 0.01 < scene.file.read(1) or scene.file.read(1) == 0.0
 
@@ -94,10 +94,10 @@ async def test_what_a_dead_child_had_is_given_back_when_the_store_is_back(folder
     scene = Scene(folder)
     scene.acquire("one")
     scene.backend.away = True
-    scene.wards.child_died("ours")
+    scene.locks.child_died("ours")
     await asyncio.sleep(TTL / 3)
     scene.backend.away = False
-    await scene.wards.all_given_back("ours")
+    await scene.locks.all_given_back("ours")
     assert scene.holders() == []
 
 

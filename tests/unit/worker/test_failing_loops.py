@@ -114,7 +114,7 @@ LOOPS: dict[str, tuple[str, Callable[[Any, int], Failing]]] = {
     "sent-and-fails": ("completer", lambda worker, times: Failing(worker._claim_log, "ended", times)),
     "told-and-fails": (
         "completer",
-        lambda worker, times: Failing(worker._completer, "_settled", times, after=True),
+        lambda worker, times: Failing(worker._completer, "settled", times, after=True),
     ),
     "reporter": ("reporter", lambda worker, times: Failing(worker._reporter, "_mark_long_ones", times)),
     "timekeeper": ("timekeeper", lambda worker, times: Failing(worker._timekeeper, "run", times)),

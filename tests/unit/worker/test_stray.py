@@ -88,7 +88,7 @@ class Hearing:
 @contextmanager
 def hooked() -> Iterator[Hearing]:
     hearing = Hearing()
-    end = install_excepthooks(hearing.strays, asyncio.get_running_loop())
+    end = install_excepthooks(hearing.strays.heard, asyncio.get_running_loop())
     try:
         yield hearing
     finally:
@@ -244,7 +244,7 @@ from standfast.model.clock import SystemClock
 from standfast.worker.unhandled import UnhandledErrors
 
 async def hook():
-    install_excepthooks(UnhandledErrors(print, SystemClock(), list), asyncio.get_running_loop())
+    install_excepthooks(UnhandledErrors(print, SystemClock(), list).heard, asyncio.get_running_loop())
 
 asyncio.run(hook())
 for _ in range(3):

@@ -1,4 +1,4 @@
-"""Did it run out of memory? A verdict from what the kernel counts and logs, and how to read that. Pure."""
+"""Examines a dead child: how it ended, what it left behind, and whether memory ran out, by what the kernel counts."""
 
 import os
 import re

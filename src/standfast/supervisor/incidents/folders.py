@@ -1,4 +1,4 @@
-"""Evidence made fit to be kept: names that can be files, no secrets, and no more than can be read. Pure."""
+"""Writes incidents to disk, in a thread: fit to be kept, without secrets, a folder each, whole or not at all."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The secrets of the jobs of an incident: the store has them apart in each payload, and no evidence may."""
+"""Records incidents of a supervisor: on disk at once, in the store when it answers, repetitions counted."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Several collectors at once, each for so long and no longer. One that fails says so in its part."""
+"""Collects evidence: jobs, the machine, this installation, and a living child; each collector has a time limit."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""How often a cell tells its worker how far a handler is: at once, but not as often as a handler may say it."""
+"""Runs attempts inside a subprocess, by the same steps as a worker, with the worker at the other end of a line."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""How much memory processes take, as Linux tells it, and how sizes are put into words."""
+"""Measures and limits the memory of processes on Linux."""
 
 import os
 import resource

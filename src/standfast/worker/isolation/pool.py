@@ -1,4 +1,4 @@
-"""Starting a cell: a process, its place in a control group where there are any, and the app loaded in it."""
+"""Starts, keeps warm, hands out and replaces the subprocesses for isolated tasks."""
 
 import asyncio
 import logging

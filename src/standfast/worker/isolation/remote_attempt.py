@@ -1,9 +1,10 @@
-"""What is made of an attempt that its cell could not end in good order: an ending, and word to the supervisor."""
+"""One attempt in a subprocess, as its worker carries it, and how it is judged when the subprocess dies."""
 
 import asyncio
 import logging
 import signal
 from collections.abc import Callable, Coroutine
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -144,25 +145,20 @@ LOOK_EVERY = 0.1  # seconds between two looks at what a handler has to be told, 
 STACKS_IN_HASTE = 0.1  # seconds for a cell that takes too much memory to write down where it is
 
 
+@dataclass(eq=False)
 class RemoteAttempt:
     """One attempt and its cell. `sound` tells in the end whether the cell can be used again."""
 
-    def __init__(
-        self,
-        cell: Subprocess,
-        control: Control,
-        judge: Judge,
-        *,
-        clock: Clock,
-        grace: float,
-        notice: Notice,
-    ) -> None:
-        self._cell = cell
-        self._control = control
-        self._judge = judge
-        self._clock = clock
-        self._grace = grace
-        self._findings = Findings(control, judge, notice)
+    cell: Subprocess
+    control: Control
+    judge: Judge
+    _: KW_ONLY
+    clock: Clock
+    grace: float
+    notice: Notice
+
+    def __post_init__(self) -> None:
+        self._findings = Findings(self.control, self.judge, self.notice)
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Concluded | None] = self._loop.create_future()
         self._told = Tell()
@@ -177,7 +173,7 @@ class RemoteAttempt:
 
     async def carry(self) -> Ending | None:
         """Have the cell run the attempt; return how it ends, None where the claim is lost."""
-        cell, control, policy = self._cell, self._control, self._judge.policy
+        cell, control, policy = self.cell, self.control, self.judge.policy
         cell.listener = self._heard
         cell.gone.add_done_callback(self._cell_gone)
         if policy.memory is not None:
@@ -185,9 +181,9 @@ class RemoteAttempt:
         allowed = None if policy.memory is None else policy.memory + self._left_over
         self._capped = cell.group is not None and cell.group.limit(allowed)
         claim = replace(control.claim, start_by=None, metadata=dict(control.claim.metadata))
-        now, boot = self._clock.now(), self._clock.boot()
+        now, boot = self.clock.now(), self.clock.boot()
         trace = {} if control.trace is None else dict(control.trace.carried())
-        started_at, left_over = self._judge.started_at, self._left_over
+        started_at, left_over = self.judge.started_at, self._left_over
         cell.send(Run(claim, started_at, policy.memory, self._capped, left_over, now, boot, trace))
         control.cancellable, control.kill = True, self._kill
         self._deadline = self._loop.call_later(BEGIN_WITHIN, cell.signal_group, signal.SIGKILL)
@@ -204,23 +200,23 @@ class RemoteAttempt:
     # -- what is heard and seen meanwhile --------------------------------------------------------------------
 
     def _heard(self, message: FromCell) -> None:
-        if isinstance(message, Ready | Failed) or message.ref != self._control.claim.ref or self._over.done():
-            self._cell.haunted = True
+        if isinstance(message, Ready | Failed) or message.ref != self.control.claim.ref or self._over.done():
+            self.cell.haunted = True
             return
         match message:
             case Begun():
                 self._has_begun()
             case Progressed(progress=progress):
                 self._findings.progress = progress
-                self._control.report(progress)
+                self.control.report(progress)
             case Awaiting(jobs=jobs):
-                self._control.awaited = jobs
+                self.control.awaited = jobs
             case Logged(lines=lines):
-                if self._control.log is None:
-                    self._control.log = LogTail(self._control.scrub)
-                self._control.log.keep(lines)
+                if self.control.log is None:
+                    self.control.log = LogTail(self.control.scrub)
+                self.control.log.keep(lines)
             case Asked() | Wrote():
-                answer_cell(self._control.notebook, message, self._cell.send)
+                answer_cell(self.control.notebook, message, self.cell.send)
             case Where(stack=stack):
                 self._findings.coroutine = stack
             case Concluded():
@@ -230,7 +226,7 @@ class RemoteAttempt:
         """Take note that it began: from now on its time counts."""
         self._begun = True
         self._deadline.cancel()
-        if (timeout := self._judge.policy.timeout) is not None:
+        if (timeout := self.judge.policy.timeout) is not None:
             self._deadline = self._loop.call_later(timeout, self._time_is_over)
 
     def _cell_gone(self, _: asyncio.Future[End]) -> None:
@@ -242,9 +238,9 @@ class RemoteAttempt:
 
     def _look(self) -> None:
         self._tell()
-        limit = self._judge.policy.memory
+        limit = self.judge.policy.memory
         if limit is not None and not self._capped:
-            taken = taken_together(self._cell.pid) - self._left_over
+            taken = taken_together(self.cell.pid) - self._left_over
             self._findings.peak = max(self._findings.peak, taken)
             if taken > limit + ALLOWANCE and not self._took_too_much:
                 self._took_too_much = True
@@ -253,12 +249,12 @@ class RemoteAttempt:
 
     def _tell(self, *, interrupt: bool = False) -> None:
         """Tell the handler what has changed since it was last told."""
-        control = self._control
-        opens_in = None if control.opens_at is None else _seconds(self._clock, control.opens_at)
+        control = self.control
+        opens_in = None if control.opens_at is None else _seconds(self.clock, control.opens_at)
         tell = Tell(control.why, control.lost, control.taken, self._told.opens_in or opens_in, interrupt)
         if tell != self._told or interrupt:
             self._told = replace(tell, interrupt=False)
-            self._cell.send(tell)
+            self.cell.send(tell)
 
     async def _outlasted(self) -> Concluded | None:
         """Wait for the end, come what may: who is cancelled here passes it on to the cell."""
@@ -266,9 +262,9 @@ class RemoteAttempt:
             try:
                 await asyncio.wait([self._over])
             except asyncio.CancelledError:
-                why, attempt = self._control.why, self._control.attempt
+                why, attempt = self.control.why, self.control.attempt
                 if why is None or attempt is None:
-                    self._cell.signal_group(signal.SIGKILL)
+                    self.cell.signal_group(signal.SIGKILL)
                     raise
                 attempt.uncancel()
                 self._interrupted(why)
@@ -280,12 +276,12 @@ class RemoteAttempt:
         """Have the handler end: within a moment where the worker ends, and so has given all the grace there is."""
         hurry = why is StopReason.STOP or self._hurried
         self._hurried = True
-        after = LAST_WORDS if hurry else KILL_AFTER if why is StopReason.LOST else self._grace
+        after = LAST_WORDS if hurry else KILL_AFTER if why is StopReason.LOST else self.grace
         self._end(self._end_told(after))
 
     def _kill(self) -> None:
         """End it at once: somebody who has cancelled its job wants no more of it."""
-        self._control.tell(StopReason.CANCEL)
+        self.control.tell(StopReason.CANCEL)
         self._end(self._end_at_once())
 
     def _time_is_over(self) -> None:
@@ -301,24 +297,24 @@ class RemoteAttempt:
     async def _end_told(self, after: float) -> None:
         self._tell(interrupt=True)
         await self._wait(after - KILL_AFTER)
-        self._cell.signal_group(signal.SIGTERM)
+        self.cell.signal_group(signal.SIGTERM)
         await self._wait(min(after, KILL_AFTER))
-        self._cell.signal_group(signal.SIGKILL)
+        self.cell.signal_group(signal.SIGKILL)
 
     async def _end_at_once(self) -> None:
-        self._cell.signal_group(signal.SIGKILL)
+        self.cell.signal_group(signal.SIGKILL)
 
     async def _end_for_timeout(self) -> None:
-        await self._cell.stacks()
-        self._control.tell(StopReason.TIMEOUT)
+        await self.cell.stacks()
+        self.control.tell(StopReason.TIMEOUT)
         self._tell(interrupt=True)
-        self._cell.signal_group(signal.SIGTERM)
+        self.cell.signal_group(signal.SIGTERM)
         await self._wait(KILL_AFTER)
-        self._cell.signal_group(signal.SIGKILL)
+        self.cell.signal_group(signal.SIGKILL)
 
     async def _end_for_memory(self) -> None:
-        await self._cell.stacks(STACKS_IN_HASTE)
-        self._cell.signal_group(signal.SIGKILL)
+        await self.cell.stacks(STACKS_IN_HASTE)
+        self.cell.signal_group(signal.SIGKILL)
 
     async def _wait(self, seconds: float) -> None:
         if seconds > 0 and not self._over.done():
@@ -331,13 +327,13 @@ class RemoteAttempt:
         if self._ending is not None:
             self._ending.cancel()
         if concluded is not None and self._ending is None and not concluded.out_of_memory:
-            self.sound, self._cell.listener, self._cell.parent = True, None, concluded.parent
+            self.sound, self.cell.listener, self.cell.parent = True, None, concluded.parent
             return self._fixed(concluded) if concluded.fixed else concluded.ending
-        end = await self._cell.kill()
+        end = await self.cell.kill()
         if concluded is None and not self._begun:
-            log.warning("job %s: the process for it %s before it began", self._control.claim.job_id, end)
-            return ending_of_unstarted(self._control, self._judge)
-        self._findings.stacks = self._cell.last_stacks
+            log.warning("job %s: the process for it %s before it began", self.control.claim.job_id, end)
+            return ending_of_unstarted(self.control, self.judge)
+        self._findings.stacks = self.cell.last_stacks
         if concluded is not None and concluded.fixed:
             return self._fixed(concluded)
         if self._timed_out:
@@ -353,14 +349,14 @@ class RemoteAttempt:
     def _judged_dead(self, end: End) -> Ending | None:
         """Judge an attempt whose cell was ended after it was told to stop, or died."""
         if self._ending is not None:
-            return ending_of_stopped(self._control, self._judge, self._clock)
-        group = self._cell.group
+            return ending_of_stopped(self.control, self.judge, self.clock)
+        group = self.cell.group
         return self._findings.died(end, out_of_memory=group is not None and group.exceeded)
 
     def _fixed(self, concluded: Concluded) -> Ending | None:
         """Return how a transaction of the handler ended the job."""
         if concluded.ending is not None:
-            self._control.fix(concluded.ending)
+            self.control.fix(concluded.ending)
         return concluded.ending
 
 
