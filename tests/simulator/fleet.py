@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
+from functools import partial
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
@@ -11,11 +12,11 @@ from simulator.loop import here
 from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import World
-from standfast.durable.files import shelf_of
+from standfast.durable.files import file_store_of
 from standfast.events import ClaimLost, Event, Events, WorkerLost
 from standfast.model.crash import is_of_host
 from standfast.settings import Settings
-from standfast.stores.backend import Backend
+from standfast.stores.backend import Backend, identity_of
 from standfast.stores.values import ClaimAnswer
 from standfast.stores.verb import Verb
 from standfast.supervisor.child import ChildSpec, Exit
@@ -155,14 +156,15 @@ class Tree:
     async def _child(self, process: Process, channel: WireEnd, notes: MemoryLog, spec: ChildSpec) -> None:
         world = self._world
         await asyncio.sleep(IMPORT_TIME)
+        backend = WorldBackend(world, of_worker=True)
         ports = WorkerPorts(
-            WorldBackend(world, of_worker=True),
+            backend,
             channel,
             notes,
             world.clock,
             Random(world.random.getrandbits(64)),
             _events(world),
-            shelf_of(self._settings),
+            file_store_of(self._settings, partial(identity_of, backend)),
         )
         tasks = tasks_of(world, process, spec.worker)
         workload = Workload(tasks=tasks, hours=world.windows, limits=world.limits)

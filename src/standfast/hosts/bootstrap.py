@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from standfast.app import Standfast
-from standfast.durable.files import shelf_of
+from standfast.durable.files import file_store_of
 from standfast.events import StopStage
 from standfast.hosts.builtin import built_in_tasks
 from standfast.hosts.lifespan import Entered, enter_lifespans, export_last_spans, leave_lifespans
@@ -136,7 +136,7 @@ class WorkerRuntime:
             SystemClock(),
             random,
             app.events,
-            shelf_of(settings, partial(identity_of, backend)),
+            file_store_of(settings, partial(identity_of, backend)),
             place.alarms,
             busy,
             self._subprocesses,

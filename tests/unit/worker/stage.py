@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,12 +13,13 @@ from simulator.process import Process
 from simulator.wires import MemoryLog, WireEnd
 from simulator.world import VirtualClock
 from standfast import Standfast
-from standfast.durable.files import shelf_of
+from standfast.durable.files import file_store_of
 from standfast.events import Event
 from standfast.model.job import Attempt, Job
 from standfast.model.states import FINAL
 from standfast.observe.why import explain
 from standfast.settings import Settings
+from standfast.stores.backend import identity_of
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.values import WorkerBeat, WorkerInfo
 from standfast.worker.attempt import Workload
@@ -43,7 +45,15 @@ class Stage:
         self.told: list[Event] = []
         app.events.subscribe(self.told.append)
         self._far, near = WireEnd.pair(Process(1, "supervisor"), Process(2, "child"))
-        ports = Ports(self.backend, near, MemoryLog(), self.clock, Random(1), app.events, shelf_of(settings))
+        ports = Ports(
+            self.backend,
+            near,
+            MemoryLog(),
+            self.clock,
+            Random(1),
+            app.events,
+            file_store_of(settings, partial(identity_of, self.backend)),
+        )
         parts = {name: options.pop(name) for name in ("served", "hours", "limits", "tracing") if name in options}
         workload = Workload(tasks=app.tasks, middleware=app.middlewares, **parts)
         self.worker = Worker("w", workload, settings, ports, **options)

@@ -348,7 +348,7 @@ def test_a_stuck_thread_within_middleware_is_told_of_with_its_own_stack(monkeypa
 
     async def scenario() -> None:
         stage = Stage(app)
-        stage.worker._attempts._stuck = lambda _control, *words: told.append(words)
+        stage.worker._attempts.stuck = lambda _control, *words: told.append(words)
         handle = in_thread.enqueue("hello")
         async with working(stage):
             await stage.until(lambda: told)

@@ -26,7 +26,7 @@ from standfast.stores.values import ClaimRequest, WorkerInfo
 from standfast.worker.completer import Judge
 from standfast.worker.control import Control
 from standfast.worker.lease import Lease
-from standfast.worker.transactions import StepTransaction
+from standfast.worker.transactions import JobTransaction, StepTransaction
 
 WORKER = "w1"
 MEMO = Memo("step:book", b'{"version":1,"result":7}')
@@ -46,6 +46,7 @@ class Attempt:
         judge = Judge(claim, Policy(), datetime.now(UTC), Random(1))
         self.control.judge, self.control.now = judge, SystemClock().now
         self.control.saving = partial(StepTransaction, self.backend, WORKER, self.control)
+        self.control.transaction = partial(JobTransaction, self.backend, WORKER, self.control, judge)
         self.saving = self.control.saving
 
     def run(self, verb):

@@ -133,7 +133,7 @@ class SubprocessExecutor:
             announcer=announcer,
             claim_log=ClaimLog(NoClaimLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
-            files=shelf_of(settings, partial(identity_of, backend)),
+            files=file_store_of(settings, partial(identity_of, backend)),
             closures=Closures((), clock),
             threads=CellThreads(1),
             stuck=_killed_anyway,
