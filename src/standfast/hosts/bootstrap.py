@@ -103,27 +103,20 @@ class WorkerRuntime:
         app: Standfast,
         configure: Configure,
         channel: SocketChannel,
+        place: RuntimePlace,
         *,
         loaded: Loaded,
         backend: Backend,
         lifespans: list[Entered],
-        place: RuntimePlace,
-        meter: Meter | None = None,
+        meter: Meter | None,
     ) -> None:
-        self._app = app
-        self._configure = configure
-        self._channel = channel
+        self._app, self._configure, self._channel, self._place = app, configure, channel, place
         self._loaded, settings = loaded, loaded.settings
-        self.settings = settings
+        self.settings, self.backend, self.meter = settings, backend, meter
         self._name = app.known_as = settings.name or configure.target
         self._lifespans = lifespans
-        self._stays = place.stays
-        self._staged = place.staged
         self._busy = _watch(app, settings)
-        self.backend = backend
-        self.meter = meter
         self._random = random = Random()  # noqa: S311 - jitter
-        self._folder = place.folder
         self._pool: SubprocessPool | None = None
         if not configure.group and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
             self._subprocesses()
@@ -179,14 +172,7 @@ class WorkerRuntime:
                 warn_of_channels(channels)
                 warn_of_names(app, configure.queues)
             return cls(
-                app,
-                configure,
-                channel,
-                loaded=loaded,
-                backend=backend,
-                lifespans=lifespans,
-                place=place,
-                meter=meter,
+                app, configure, channel, place, loaded=loaded, backend=backend, lifespans=lifespans, meter=meter
             )
         except BaseException:
             if meter is not None:
@@ -206,7 +192,7 @@ class WorkerRuntime:
                 configure.target,
                 configure.app_dir,
                 self.settings,
-                self._folder,
+                self._place.folder,
                 configure.logs,
             )
             self._pool = SubprocessPool(furnish, SystemClock(), self._random, self._channel.send)
@@ -216,7 +202,7 @@ class WorkerRuntime:
         """Return the first word: a process that is not ours is not replaced when it is old or large."""
         app = self._app
         watching = msgspec.structs.replace(app.watching, app=self._name)
-        if self._stays:
+        if self._place.stays:
             kept = msgspec.structs.replace(self.settings, recycle_age=None, recycle_jobs=None, recycle_memory=None)
             return Hello(kept, len(app.tasks), tuple(app.windows), watching=watching)
         return Hello(self.settings, len(app.tasks), tuple(app.windows), app.recycle_rules, watching)
@@ -249,16 +235,16 @@ class WorkerRuntime:
 
     async def _tear_down(self) -> None:
         """End what the worker has used, also where it failed: a host goes on, and begins another."""
-        if self._stays:
+        if self._place.stays:
             await self.worker.quiet()  # its code may still run: nobody may be told otherwise
         elif self._app.backgrounds:
             await self._app.background.aclose(LAST_WORK)
         self._programs.kill()  # of deliveries that did not end within the grace: others make them again
-        self._staged(StopStage.CLOSING, 0)
+        self._place.staged(StopStage.CLOSING, 0)
         await asyncio.gather(
             leave_lifespans(self._lifespans), *([] if self._pool is None else [self._pool.close()])
         )
-        if not self._stays:
+        if not self._place.stays:
             await export_last_spans(self._app.tracing)
 
 

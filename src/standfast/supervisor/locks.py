@@ -15,7 +15,7 @@ from standfast.model.records import Kind
 from standfast.stores.contract import Store
 from standfast.stores.verb import Procedure, Verbs, arun_procedure, procedure
 from standfast.worker.locks import LOST, LockExpiryFile
-from standfast.worker.messages import Holds
+from standfast.worker.messages import Holds, LetsGo
 from standfast.worker.storecalls import StoreCalls
 
 
@@ -55,6 +55,13 @@ class HeldLocks:
         self._changed = asyncio.Event()
         self._rounds = Rounds(self, calls.once, calls.verbs, clock)
         self.run = self._rounds.go  # keeps them, for as long as the supervisor lives
+
+    def heed(self, worker: str, word: Holds | LetsGo) -> None:
+        """Begin to keep a place for a child, or keep it no longer."""
+        if isinstance(word, Holds):
+            self.take(worker, word)
+        else:
+            self.let_go(word.holder)
 
     def take(self, worker: str, holds: Holds) -> None:
         """Begin to keep a place for a child."""

@@ -19,7 +19,7 @@ from standfast.stores.url import open_backend
 from standfast.supervisor.incidents.detector import IncidentDetector
 from standfast.supervisor.incidents.folders import FolderWriter
 from standfast.supervisor.incidents.recorder import IncidentRecorder
-from standfast.supervisor.metrics import Metering, metered
+from standfast.supervisor.metrics import metered
 from standfast.supervisor.plan import FileWatch, Plan, Ports
 from standfast.supervisor.probes import surveyor_of
 from standfast.supervisor.process import Folder, ProcessLauncher, memory_at_hand, private_folder
@@ -64,40 +64,35 @@ async def _supervise(options: WorkerOptions, folder: Folder, closer: StoreCloser
     logs = attach_logs(events, options.logs)
     try:
         with metered(options.metrics, folder.path, events) as metering:
-            await _run(options, folder, closer, events, metering)
+            early, clock = early_settings(), SystemClock()
+            recorder = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
+            ports = Ports(
+                ProcessLauncher(options, folder, None if metering is None else metering.totals),
+                open_backend if metering is None else metering.open_backend,
+                clock,
+                Random(),  # noqa: S311 - jitter
+                events,
+                IncidentDetector(clock, recorder),
+                Reaper(),
+                FileWatch(Path(options.app_dir)) if options.reload else None,
+                close_backend=closer.close,
+                memory=memory_at_hand,
+                tally=Tally if metering is None else metering.tally,
+                surveyor=surveyor_of,
+            )
+            supervisor = Supervisor(Plan(options.processes, options.queues, options.drain, early.hang_limit), ports)
+            try:
+                await _run(supervisor, options.alive_file)
+            finally:
+                recorder.close(LAST_LINES)
     finally:
         logs.close(LAST_LINES)
 
 
-async def _run(
-    options: WorkerOptions, folder: Folder, closer: StoreCloser, events: Events, metering: Metering | None
-) -> None:
-    random, clock = Random(), SystemClock()  # noqa: S311 - jitter
-    early = early_settings()
-    recorder = IncidentRecorder(clock, early, filing=FolderWriter(Retention.of(early), clock))
-    detector = IncidentDetector(clock, recorder)
-    watch = FileWatch(Path(options.app_dir)) if options.reload else None
-    launcher = ProcessLauncher(options, folder, None if metering is None else metering.totals)
-    opening = open_backend if metering is None else metering.open_backend
-    tally = Tally if metering is None else metering.tally
-    ports = Ports(
-        launcher,
-        opening,
-        clock,
-        random,
-        events,
-        detector,
-        Reaper(),
-        watch,
-        close_backend=closer.close,
-        memory=memory_at_hand,
-        tally=tally,
-        surveyor=surveyor_of,
-    )
-    plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
-    supervisor = Supervisor(plan, ports)
+async def _run(supervisor: Supervisor, alive_file: Path | None) -> None:
+    """Run a supervisor by the signals of this process, and tell whoever watches it how it is."""
     loop = asyncio.get_running_loop()
-    notifier = Notifier(os.environ, supervisor.ready, options.alive_file, supervisor.draining)
+    notifier = Notifier(os.environ, supervisor.ready, alive_file, supervisor.draining)
     had_terminal, stays = has_terminal(), signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
     def stop() -> None:
@@ -122,7 +117,6 @@ async def _run(
     finally:
         telling.cancel()
         notifier.stopping()
-        recorder.close(LAST_LINES)
 
 
 def early_settings() -> Settings:

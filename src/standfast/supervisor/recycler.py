@@ -238,7 +238,8 @@ class Recycler:
         children = {child.worker: child for child in self._children.living()}
         self._wishes = {worker: wish for worker, wish in self._wishes.items() if worker in children}
         self._hurried &= children.keys()
-        vitals = self._wear_of([child for child in children.values() if _can_be_replaced(child)])
+        working = [child for child in children.values() if child.phase is Phase.WORKING and child.warm.is_set()]
+        vitals = self._wear_of([child for child in working if not child.spec.group])
         due = self.limits.due(vitals, self._wishes, self._clock.now())
         return [(children[each.worker], each) for each in due]
 
@@ -360,10 +361,6 @@ class Recycler:
                 in_bytes(began_with),
                 in_bytes(int(ROOM * began_with)),
             )
-
-
-def _can_be_replaced(child: Child) -> bool:
-    return child.phase is Phase.WORKING and child.warm.is_set() and not child.spec.group
 
 
 async def _first_of(*events: asyncio.Event, within: float | None = None) -> None:

@@ -23,7 +23,7 @@ from standfast.supervisor.child import Child, Phase
 from standfast.supervisor.children import Children
 from standfast.supervisor.hangs import HangWatch
 from standfast.supervisor.link import Link
-from standfast.supervisor.locks import HeldLocks, Permit
+from standfast.supervisor.locks import Permit
 from standfast.supervisor.orders import DRAIN, KILL, RECYCLE, Order, RefusedError
 from standfast.supervisor.plan import Plan, Ports
 from standfast.supervisor.recycler import Drainer, Limits, Recycler, Urgency
@@ -278,7 +278,7 @@ class Supervisor:
             case Pictured() | Killed():
                 child.answered(message)
             case Holds() | LetsGo() if self._children.link is not None:
-                _keep(self._children.link.locks, child, message)
+                self._children.link.locks.heed(child.worker, message)
             case Noticed():
                 pass  # the detector has heard it
             case _:
@@ -373,10 +373,3 @@ class Supervisor:
         self._fatal = self._fatal or error
         if not self._children.stopping:
             self._children.begin_stop()
-
-
-def _keep(locks: HeldLocks, child: Child, word: Holds | LetsGo) -> None:
-    if isinstance(word, Holds):
-        locks.take(child.worker, word)
-    else:
-        locks.let_go(word.holder)

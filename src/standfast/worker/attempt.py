@@ -281,7 +281,8 @@ class Attempts:
 
 def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:
     """Return how a transaction ended the job, with a warning where the handler said something else afterwards."""
-    if judged is not None and control.why is None and not _agrees(ending, judged):
+    agrees = judged is not None and judged.move is ending.move and judged.result in (ending.result, b"null")
+    if judged is not None and control.why is None and not agrees:
         said = str(judged.failure or ("another result" if judged.move is ending.move else f"a {judged.move}"))
         control.overruled(said)
         Context(control.claim, control).log.warning(
@@ -325,7 +326,3 @@ def _tell_left_over(control: Control, ending: Ending) -> None:
             ending.ref.job_id,
             ", ".join(left),
         )
-
-
-def _agrees(ending: Ending, judged: Ending) -> bool:
-    return judged.move is ending.move and judged.result in (ending.result, b"null")

@@ -152,7 +152,8 @@ class PollPlanner:
         next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
         in_reach = next_due_at <= now + self._settings.look_ahead
         if self._for_ring:
-            self._heed_ring(answer.now, news=not self._left_within_reach and _all_new(answer))
+            all_new = max(map(_fence_of, answer.jobs), default=0) == 1  # jobs, and none that somebody had before
+            self._heed_ring(answer.now, news=not self._left_within_reach and all_new)
         self._called |= filled
         self._left_nothing = next_due_at > now and max(request.limit, request.ahead_limit) > 0
         self._left_within_reach = in_reach
@@ -219,11 +220,6 @@ class PollPlanner:
 def _shortly_before(due_at: float, now: float) -> float:
     """Return when to look again for what is due then, and may be so before long."""
     return due_at - LEAD if now < due_at - LEAD else due_at
-
-
-def _all_new(answer: ClaimAnswer) -> bool:
-    """Tell whether it brought jobs, and none that somebody else had before."""
-    return max(map(_fence_of, answer.jobs), default=0) == 1
 
 
 # Claim calls are numbered, and each is closed in the claim log before the next: so the beat can name what this

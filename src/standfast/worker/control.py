@@ -370,7 +370,7 @@ LOOKED_AT = 20  # of so many of the jobs that are waited for it is asked who cou
 
 
 @dataclass(eq=False)
-class Waits:
+class DeadlockDetector:
     """The waits of one worker's handlers. `closed_queues` tells which queues are closed by a window now."""
 
     worker: str

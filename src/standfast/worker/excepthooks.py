@@ -148,7 +148,7 @@ def hear_loop(hear: Hear, loop: asyncio.AbstractEventLoop) -> Callable[[], None]
         def about() -> dict[str, str]:
             return {"where": _name_of(thing), "said": str(told.get("message", ""))}
 
-        heard = hear(error, about, partial(_behind, thing), lines=lines)
+        heard = hear(error, about, lambda: attempt_behind(thing) or _here(), lines=lines)
         if former is not None:
             former(loop, told)
         elif not heard:
@@ -161,10 +161,6 @@ def hear_loop(hear: Hear, loop: asyncio.AbstractEventLoop) -> Callable[[], None]
             loop.set_exception_handler(former)
 
     return put_back
-
-
-def _behind(thing: object) -> ErrorSource | None:
-    return attempt_behind(thing) or _here()
 
 
 def _name_of(thing: object) -> str:

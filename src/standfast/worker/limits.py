@@ -38,19 +38,19 @@ _NOT_WORTH_IT = 0.002
 _SHORTEST = 0.0001
 
 
+@dataclass(eq=False)
 class Gate:
     """One gate."""
 
-    def __init__(self, about: str, name: str, limit: Limit, most: int) -> None:
-        self.about = about
-        self.name = name
-        self.limit = limit
-        self.most = most  # how many may run at a time now
-        self.taken = 0  # how many run
-        self.waiting = 0  # how many claims wait here
-        self.turned_away = False  # whether a claim has lately brought more than there was room for
-        self.passed_over = False  # whether a claim has passed over its jobs, so that there may be some to find
-        self.lasts: float | None = None  # seconds that one is inside, as those that left of late were
+    about: str
+    name: str
+    limit: Limit
+    most: int  # how many may run at a time now
+    taken: int = 0  # how many run
+    waiting: int = 0  # how many claims wait here
+    turned_away: bool = False  # whether a claim has lately brought more than there was room for
+    passed_over: bool = False  # whether a claim has passed over its jobs, so that there may be some to find
+    lasts: float | None = None  # seconds that one is inside, as those that left of late were
 
     @property
     def is_full(self) -> bool:

@@ -91,7 +91,7 @@ class LoopRestarter:
 _NANO = 1_000_000_000
 
 
-class Waits:
+class ProcessorWait:
     """Tells, in any thread, for how many seconds the one that made it has waited; 0 where nobody knows."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class BlockedLoopMonitor:
         self._loop_thread = threading.get_ident()
         self._busy = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._waits = Waits()
+        self._waits = ProcessorWait()
         self._turned_at = 0.0
         self._waited = 0.0
         self._places: dict[str, _Place] = {}
@@ -226,14 +226,14 @@ class BlockedLoopMonitor:
     # -- in a thread of its own ----------------------------------------------------------------------------------
 
     def _look_on(self) -> None:
-        waits_here = Waits()
+        waits_here = ProcessorWait()
         try:
             self._look_until_over(waits_here)
         finally:
             waits_here.close()
             self._waits.close()  # here: the loop asks no more when all is over
 
-    def _look_until_over(self, waits_here: Waits) -> None:
+    def _look_until_over(self, waits_here: ProcessorWait) -> None:
         while True:
             self._busy.wait()
             if self._over:

@@ -29,7 +29,7 @@ from standfast.worker.attempt import Attempts, Workload
 from standfast.worker.claim_log import ClaimLog
 from standfast.worker.claimer import Claimer
 from standfast.worker.completer import MOST_LOST, Announcer, Completer, Ended, broken
-from standfast.worker.control import Control, StopReason, Waits, picture
+from standfast.worker.control import Control, DeadlockDetector, StopReason, picture
 from standfast.worker.execution import ThreadExecutor
 from standfast.worker.lease import Lease, PollTurns
 from standfast.worker.limits import Gatekeeper, slots_and_timers
@@ -160,7 +160,7 @@ class Worker:
         self._closure_keeper = ClosureKeeper(self._closures, clock, events, self._slots.running, self._look_again)
         if gates is not None:
             gates.opened = self._look_again
-        self._waits = Waits(
+        self._deadlocks = DeadlockDetector(
             worker,
             self._slots,
             self._calls,
@@ -187,7 +187,7 @@ class Worker:
                 "figures": self._publisher.run,
                 "pulse": self._pulse,
                 "timekeeper": self._timekeeper.run,
-                "watch over waits": self._waits.run,
+                "deadlock detector": self._deadlocks.run,
             }
             loops |= (
                 {"claimer of suspects": self._work_suspects}
@@ -345,7 +345,7 @@ class Worker:
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
         unanswered_for, ended = self._calls.unanswered_for, self._load.ended_so_far
-        polled_at, waiting = self._turns.polled_at, self._waits.count()
+        polled_at, waiting = self._turns.polled_at, self._deadlocks.count()
         self._ports.channel.send(Pulse(unanswered_for, polled_at, beat_now, ended, self._lag, waiting))
 
     # -- the way of a claim ----------------------------------------------------------------------------------

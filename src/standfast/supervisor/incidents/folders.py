@@ -54,7 +54,8 @@ def fit_evidence(evidence: Evidence, scrub: Scrub = NO_SECRETS) -> Evidence:
     """Return evidence without secrets, within its limits."""
     parts: dict[str, str] = {}
     for name, text in bounded(evidence).parts.items():
-        cleaned = redact_text(_sound(text), scrub)
+        sound = text.encode(errors="replace").decode().replace("\0", "�")  # every store and file can hold it
+        cleaned = redact_text(sound, scrub)
         parts[_unused(fit_name(name), parts)] = cut_middle(cleaned, LONGEST_PART)
     fair = _fair_share([len(text.encode()) for text in parts.values()], LARGEST)
     return Evidence({name: cut_middle(text, fair) for name, text in parts.items()})
@@ -102,11 +103,6 @@ def _unused(name: str, parts: dict[str, str]) -> str:
         number += 1
         unused = f"{name}-{number}"
     return unused
-
-
-def _sound(text: str) -> str:
-    """Return a text that every store and every file can hold."""
-    return text.encode(errors="replace").decode().replace("\0", "�")
 
 
 SUMMARY_FILE = "incident.json"

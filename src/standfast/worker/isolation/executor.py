@@ -276,7 +276,12 @@ class CellControl(Control):
     def __init__(self, run: Run, say: Say, loop: asyncio.AbstractEventLoop) -> None:
         self.lease = CellLease()
         self.pace = Pace(lambda progress: say(Progressed(run.claim.ref, progress)), loop)
-        super().__init__(run.claim, self.lease, self._pass_on, lambda _: CellNotebook(run.claim.ref, say))
+        super().__init__(
+            run.claim,
+            self.lease,
+            lambda _, progress: self.pace(progress),
+            lambda _: CellNotebook(run.claim.ref, say),
+        )
         self.say = say
         self.started_at = run.started_at
         self.carried = run.trace
@@ -291,9 +296,6 @@ class CellControl(Control):
         """Note that it waits no more, here and there."""
         super().wait_ends(job_id)
         self.say(Awaiting(self.claim.ref, self.awaited))
-
-    def _pass_on(self, _: Control, progress: Progress) -> None:
-        self.pace(progress)
 
     def with_log(self, ending: Ending) -> Ending:
         """Return the ending with the end of what the attempt logged, if it did."""

@@ -5,7 +5,6 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,90 +40,11 @@ Notice = Callable[[Noticed], None]  # tells the supervisor of trouble
 NEAR = 0.9  # the part of its limit from which on a cell that died is taken to have died of it
 
 
-class Findings:
-    """What is known of one attempt: where it was, how far, and how much memory it took."""
-
-    def __init__(self, control: Control, judge: Judge, notice: Notice) -> None:
-        self._control = control
-        self._judge = judge
-        self._notice = notice
-        self.stacks = ""
-        self.coroutine = ""
-        self.peak = 0
-        self.progress: Progress | None = None
-
-    def timed_out(self, end: End) -> Ending:
-        """Judge a handler whose cell was ended at its timeout."""
-        ending = self._judge.timed_out()
-        self._tell(Trouble.TIMEOUT, f"ran longer than its timeout of {self._judge.policy.timeout:g} s", end=end)
-        return self._with_stacks(ending)
-
-    def out_of_memory(self, end: End | None = None) -> Ending:
-        """Judge a handler whose cell was ended because it took too much memory."""
-        words = self._out_of_memory()
-        self._tell(Trouble.OUT_OF_MEMORY, words, end=end)
-        return self._with_stacks(self._judge.raised(MemoryError(words)))
-
-    def said_out_of_memory(self, concluded: Concluded) -> Ending | None:
-        """Pass on the end of a handler that was refused more memory, and failed of it."""
-        self.peak = max(self.peak, concluded.peak)
-        ending = concluded.ending
-        failure = ending.failure if ending is not None else None
-        self.stacks = failure.traceback if failure is not None else ""
-        self._tell(Trouble.OUT_OF_MEMORY, self._out_of_memory())
-        return ending
-
-    def died(self, end: End, *, out_of_memory: bool) -> Ending:
-        """Judge a handler whose cell died under it."""
-        limit = self._judge.policy.memory
-        if limit is not None and (end.signal or end.code is None) and (out_of_memory or self.peak >= NEAR * limit):
-            if out_of_memory:
-                self.peak = max(self.peak, limit)
-            return self.out_of_memory(end)
-        self._tell(Trouble.CRASH, f"its process {end}", end=end)
-        return self._judge.failed(Failure("Crash", f"its process {end}", self._where))
-
-    def _out_of_memory(self) -> str:
-        return out_of_memory(self._judge.policy.memory or 0, self.peak)
-
-    @property
-    def _where(self) -> str:
-        return "\n".join(filter(None, (self.coroutine, self.stacks)))[-TRACEBACK_LIMIT:]
-
-    def _with_stacks(self, ending: Ending) -> Ending:
-        failure = ending.failure
-        return ending if failure is None else replace(ending, failure=replace(failure, traceback=self._where))
-
-    def _tell(self, trouble: Trouble, what: str, *, end: End | None = None) -> None:
-        claim, log, said = self._control.claim, self._control.log, self.progress
-        of = "" if said is None or said.total is None else f" of {said.total:g}"
-        progress = None if said is None else with_note(f"{said.done:g}{of}", said.note)
-        parts = {
-            "exit": "" if end is None else f"its process {end}" + _took(end),
-            "stacks": self.stacks,
-            "coroutine": self.coroutine,
-            "log": "" if log is None else log.text,
-        }
-        self._notice(
-            Noticed(
-                trouble,
-                f"{claim.task}, in a process of its own: {what}",
-                f"isolated:{trouble}:{claim.task}",
-                {name: text for name, text in parts.items() if text},
-                (InvolvedJob(claim.job_id, claim.fence, claim.task, claim.attempt + 1, progress),),
-            )
-        )
-
-
 def ending_of_unstarted(control: Control, judge: Judge) -> Ending | None:
     """Return how an attempt ends that did not begin; nothing is charged for it. None where its claim is lost."""
     if control.why is StopReason.LOST:
         return None
     return judge.cancelled() if control.why is StopReason.CANCEL else judge.put_off()
-
-
-def _took(end: End) -> str:
-    return "" if end.code is None else f"; it took at most {in_bytes(end.peak)}"
 
 
 # runs ─► concluded: as the subprocess judged
@@ -158,7 +78,9 @@ class RemoteAttempt:
     notice: Notice
 
     def __post_init__(self) -> None:
-        self._findings = Findings(self.control, self.judge, self.notice)
+        self._stacks = self._coroutine = ""
+        self._peak = 0
+        self._progress: Progress | None = None
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Concluded | None] = self._loop.create_future()
         self._told = Tell()
@@ -207,7 +129,7 @@ class RemoteAttempt:
             case Begun():
                 self._has_begun()
             case Progressed(progress=progress):
-                self._findings.progress = progress
+                self._progress = progress
                 self.control.report(progress)
             case Awaiting(jobs=jobs):
                 self.control.awaited = jobs
@@ -218,7 +140,7 @@ class RemoteAttempt:
             case Asked() | Wrote():
                 answer_cell(self.control.notebook, message, self.cell.send)
             case Where(stack=stack):
-                self._findings.coroutine = stack
+                self._coroutine = stack
             case Concluded():
                 self._over.set_result(message)
 
@@ -241,7 +163,7 @@ class RemoteAttempt:
         limit = self.judge.policy.memory
         if limit is not None and not self._capped:
             taken = taken_together(self.cell.pid) - self._left_over
-            self._findings.peak = max(self._findings.peak, taken)
+            self._peak = max(self._peak, taken)
             if taken > limit + ALLOWANCE and not self._took_too_much:
                 self._took_too_much = True
                 self._end(self._end_for_memory())
@@ -250,7 +172,7 @@ class RemoteAttempt:
     def _tell(self, *, interrupt: bool = False) -> None:
         """Tell the handler what has changed since it was last told."""
         control = self.control
-        opens_in = None if control.opens_at is None else _seconds(self.clock, control.opens_at)
+        opens_in = None if control.opens_at is None else (control.opens_at - self.clock.now()).total_seconds()
         tell = Tell(control.why, control.lost, control.taken, self._told.opens_in or opens_in, interrupt)
         if tell != self._told or interrupt:
             self._told = replace(tell, interrupt=False)
@@ -322,7 +244,7 @@ class RemoteAttempt:
 
     # -- how it ended ----------------------------------------------------------------------------------------
 
-    async def _judged(self, concluded: Concluded | None) -> Ending | None:
+    async def _judged(self, concluded: Concluded | None) -> Ending | None:  # noqa: PLR0911 - one for each way to end
         """Judge what became of the attempt, once its cell is idle again or gone."""
         if self._ending is not None:
             self._ending.cancel()
@@ -333,32 +255,85 @@ class RemoteAttempt:
         if concluded is None and not self._begun:
             log.warning("job %s: the process for it %s before it began", self.control.claim.job_id, end)
             return ending_of_unstarted(self.control, self.judge)
-        self._findings.stacks = self.cell.last_stacks
+        self._stacks = self.cell.last_stacks
         if concluded is not None and concluded.fixed:
             return self._fixed(concluded)
         if self._timed_out:
-            return self._findings.timed_out(end)
+            return self._judge_timeout(end)
         if self._took_too_much:
-            return self._findings.out_of_memory(end)
-        return self._judged_dead(end) if concluded is None else self._judged_told(concluded)
-
-    def _judged_told(self, concluded: Concluded) -> Ending | None:
-        """Judge an attempt that ended by itself, though its cell is of no more use."""
-        return self._findings.said_out_of_memory(concluded) if concluded.out_of_memory else concluded.ending
-
-    def _judged_dead(self, end: End) -> Ending | None:
-        """Judge an attempt whose cell was ended after it was told to stop, or died."""
+            return self._judge_out_of_memory(end)
+        if concluded is not None:  # it ended by itself, though its process is of no more use
+            return self._judge_told_out_of_memory(concluded) if concluded.out_of_memory else concluded.ending
         if self._ending is not None:
             return ending_of_stopped(self.control, self.judge, self.clock)
         group = self.cell.group
-        return self._findings.died(end, out_of_memory=group is not None and group.exceeded)
+        return self._judge_dead(end, out_of_memory=group is not None and group.exceeded)
+
+    def _judge_timeout(self, end: End) -> Ending:
+        """Judge a handler whose cell was ended at its timeout."""
+        ending = self.judge.timed_out()
+        self._report(Trouble.TIMEOUT, f"ran longer than its timeout of {self.judge.policy.timeout:g} s", end=end)
+        return self._with_stacks(ending)
+
+    def _judge_out_of_memory(self, end: End | None = None) -> Ending:
+        """Judge a handler whose cell was ended because it took too much memory."""
+        words = self._memory_words()
+        self._report(Trouble.OUT_OF_MEMORY, words, end=end)
+        return self._with_stacks(self.judge.raised(MemoryError(words)))
+
+    def _judge_told_out_of_memory(self, concluded: Concluded) -> Ending | None:
+        """Pass on the end of a handler that was refused more memory, and failed of it."""
+        self._peak = max(self._peak, concluded.peak)
+        ending = concluded.ending
+        failure = ending.failure if ending is not None else None
+        self._stacks = failure.traceback if failure is not None else ""
+        self._report(Trouble.OUT_OF_MEMORY, self._memory_words())
+        return ending
+
+    def _judge_dead(self, end: End, *, out_of_memory: bool) -> Ending:
+        """Judge a handler whose cell died under it."""
+        limit = self.judge.policy.memory
+        if limit is not None and (end.signal or end.code is None) and (out_of_memory or self._peak >= NEAR * limit):
+            if out_of_memory:
+                self._peak = max(self._peak, limit)
+            return self._judge_out_of_memory(end)
+        self._report(Trouble.CRASH, f"its process {end}", end=end)
+        return self.judge.failed(Failure("Crash", f"its process {end}", self._where))
+
+    def _memory_words(self) -> str:
+        return out_of_memory(self.judge.policy.memory or 0, self._peak)
+
+    @property
+    def _where(self) -> str:
+        return "\n".join(filter(None, (self._coroutine, self._stacks)))[-TRACEBACK_LIMIT:]
+
+    def _with_stacks(self, ending: Ending) -> Ending:
+        failure = ending.failure
+        return ending if failure is None else replace(ending, failure=replace(failure, traceback=self._where))
+
+    def _report(self, trouble: Trouble, what: str, *, end: End | None = None) -> None:
+        claim, log, said = self.control.claim, self.control.log, self._progress
+        of = "" if said is None or said.total is None else f" of {said.total:g}"
+        progress = None if said is None else with_note(f"{said.done:g}{of}", said.note)
+        took = "" if end is None or end.code is None else f"; it took at most {in_bytes(end.peak)}"
+        parts = {
+            "exit": "" if end is None else f"its process {end}{took}",
+            "stacks": self._stacks,
+            "coroutine": self._coroutine,
+            "log": "" if log is None else log.text,
+        }
+        self.notice(
+            Noticed(
+                trouble,
+                f"{claim.task}, in a process of its own: {what}",
+                f"isolated:{trouble}:{claim.task}",
+                {name: text for name, text in parts.items() if text},
+                (InvolvedJob(claim.job_id, claim.fence, claim.task, claim.attempt + 1, progress),),
+            )
+        )
 
     def _fixed(self, concluded: Concluded) -> Ending | None:
         """Return how a transaction of the handler ended the job."""
         if concluded.ending is not None:
             self.control.fix(concluded.ending)
         return concluded.ending
-
-
-def _seconds(clock: Clock, at: datetime) -> float:
-    return (at - clock.now()).total_seconds()
