@@ -52,7 +52,9 @@ def cells_of(worker_pid):
     """Return the cells of a worker."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,args="], check=True, capture_output=True, text=True)
     rows = [line.split(maxsplit=3) for line in listed.stdout.splitlines()]
-    return [int(pid) for pid, parent, stat, args in rows if "hosts.subprocess" in args and int(parent) == worker_pid]
+    return [
+        int(pid) for pid, parent, stat, args in rows if "hosts.subprocess" in args and int(parent) == worker_pid
+    ]
 
 
 def numbers_in(fleet, name):

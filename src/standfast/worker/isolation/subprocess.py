@@ -3,7 +3,7 @@
     starting ─► idle ⇄ busy ─► leaving ─► gone          gone at any time: it was killed, or died
 
 Its stacks come by signal into a file without a name, open on both sides: they can be read whatever became of it.
-The lifeline is a pipe that only ends: the kernel then ends the cell and all that it has started (`hosts/subprocess.py`).
+The lifeline is a pipe that only ends: the kernel then ends the process and all that it has started.
 """
 
 import asyncio
