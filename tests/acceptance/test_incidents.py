@@ -26,8 +26,8 @@ def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
     shown = fleet.standfast_json("incidents", "show", short)
     assert shown["id"] in [each["id"] for each in listed]
     assert shown["trouble"] == "crash"
-    assert [(job["job_id"], job["task"], job["state"]) for job in shown["jobs"]] == [(poison, "exit_nine", "dead")]
-    assert "its process exited with status 9" in shown["evidence"]["exit"]
+    assert [(job["job"], job["task"], job["state"]) for job in shown["jobs"]] == [(poison, "exit_nine", "dead")]
+    assert "its process exited with status 9" in shown["evidence"]["exit"]["text"]
     assert fleet.standfast_json("jobs", "show", poison)["incidents"] == [each["id"] for each in listed]
     assert fleet.standfast_json("dead", "list")[0]["incidents"] == [each["id"] for each in listed]
     assert f"(incident {short})" in tree.told
@@ -52,7 +52,7 @@ def test_deaths_of_one_cause_are_one_incident_that_counts(fleet_on_each_store):
     wait_until(counted, what="an incident that counts all")
     [incident] = fleet.standfast_json("incidents", "list")
     assert incident["count"] == len(jobs)
-    assert {each["job_id"] for each in incident["jobs"]} == set(jobs)
+    assert {each["job"] for each in incident["jobs"]} == set(jobs)
     assert {each.error for each in dead} == {f"its process exited with status 9 (incident {incident['id'][-8:]})"}
     for job in jobs:
         shown = fleet.standfast_json("jobs", "show", job)

@@ -186,7 +186,7 @@ def test_a_server_that_comes_back_empty(fleet, server):
         return [each for each in fleet.standfast_json("alerts", "list")["alerts"] if each["subject"] == "emptied"]
 
     [incident] = wait_until(lambda: fleet.standfast_json("incidents", "list"), what="the incident")
-    assert (incident["trouble"], {job["job_id"] for job in incident["jobs"]}) == ("emptied", set(gone))
+    assert (incident["trouble"], {job["job"] for job in incident["jobs"]}) == ("emptied", set(gone))
     assert {job["task"] for job in incident["jobs"]} == {"nap"}
     [alert] = wait_until(alerts, what="the alert")
     assert (alert["severity"], "3 jobs of nap" in alert["says"]) == ("critical", True)

@@ -1,35 +1,38 @@
-"""An incident as the fields that `--json` prints, and the columns in which lists show it."""
+"""`standfast incidents`: read what went wrong with workers, and the evidence; take it along, forget it."""
 
 import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import click
-import msgspec
+from msgspec.structs import asdict
 from rich.text import Text
 
+from standfast.admin.executor import AdminSession
+from standfast.admin.fields import WithId, texts_seen
+from standfast.admin.incidents import (
+    IncidentRow,
+    IncidentsAsked,
+    IncidentSeen,
+    InvolvedSeen,
+    forget_incident,
+    list_all,
+    show_one,
+)
+from standfast.admin.jobs import WhichJob, show_job
 from standfast.cli.connection import StoreOptions, examples, store_options, tz_option, yes_option
 from standfast.cli.exit_codes import wrong_usage
-from standfast.cli.inputs import confirm
-from standfast.cli.lookup import (
-    Selection,
-    check_end,
-    ends_named_by,
-    find_incident,
-    named,
-    read_incidents,
-    read_jobs,
-    read_since,
-    with_tasks,
-)
+from standfast.cli.inputs import confirm, read_moment_or_span
 from standfast.cli.output import (
     Column,
+    answer,
     coloured,
     cut,
     number,
@@ -40,16 +43,15 @@ from standfast.cli.output import (
     say_json,
     say_table,
 )
-from standfast.errors import IncidentNotFoundError
-from standfast.model.clock import SystemClock
+from standfast.errors import IncidentNotFoundError, JobNotFoundError
 from standfast.model.display import counted, dated, legible, one_line, relative, short_id
-from standfast.model.incidents import Incident, InvolvedJob, Trouble
-from standfast.model.states import State
-from standfast.observe.incidents import forget_incidents, read_evidence, trouble_words
+from standfast.model.incidents import Incident, Trouble
+from standfast.observe.incidents import list_incidents, read_evidence, trouble_words
 from standfast.stores.backend import Backend
 from standfast.stores.verb import run_procedure
 from standfast.supervisor.incidents.folders import files_of, fit_name
 
+_SHORTEST_END = 6
 _WIDE = 140
 _STYLES: Mapping[Trouble, str] = MappingProxyType(
     {
@@ -67,9 +69,6 @@ _STYLES: Mapping[Trouble, str] = MappingProxyType(
     }
 )
 
-States = Mapping[str, State]
-"""The state now of each job that still exists."""
-
 
 class TroubleWords(click.Choice[str]):
     """A trouble as it is typed: as `--json` has it, or as tables show it."""
@@ -82,29 +81,18 @@ class TroubleWords(click.Choice[str]):
         return Trouble(super().convert("_".join(value.lower().split()), param, ctx))
 
 
-def incident_fields(incident: Incident) -> dict[str, Any]:
-    """Return everything there is about an incident but its evidence, ready for JSON."""
-    return msgspec.structs.asdict(incident)
-
-
-def involved_fields(jobs: Sequence[InvolvedJob], states: States) -> list[dict[str, Any]]:
-    """Return the jobs of an incident with their state now, which is null for one that is forgotten."""
-    return [{**msgspec.structs.asdict(job), "state": states.get(job.job_id)} for job in jobs]
-
-
-def trouble_text(trouble: Trouble) -> Text:
+def _trouble(trouble: Trouble) -> Text:
     """Return a trouble in its colour."""
     return Text(trouble_words(trouble), style=_STYLES[trouble])
 
 
-def incident_columns(now: datetime) -> list[Column[Incident]]:
-    """Return the columns of a list of incidents."""
+def _columns(now: datetime) -> list[Column[IncidentRow]]:
     return [
         Column("ID", lambda each: short_id(each.id), below_width=_WIDE),
         Column("ID", lambda each: each.id, short=lambda each: short_id(each.id), from_width=_WIDE),
         Column("LAST", lambda each: relative(each.last_at, now), below_width=_WIDE, vital=2),
         Column("LAST", lambda each: dated(each.last_at, now), from_width=_WIDE, vital=2),
-        Column("TROUBLE", lambda each: trouble_text(each.trouble), vital=2),
+        Column("TROUBLE", lambda each: _trouble(each.trouble), vital=2),
         Column("TIMES", lambda each: number(each.count), justify="right", vital=1),
         Column("JOBS", lambda each: cut(_jobs(each)), shrinks=True, vital=1),
         Column("HOST", lambda each: cut(each.host), shrinks=True),
@@ -112,30 +100,24 @@ def incident_columns(now: datetime) -> list[Column[Incident]]:
     ]
 
 
-def involved_columns(states: States) -> list[Column[InvolvedJob]]:
-    """Return the columns of the jobs of an incident."""
-    return [
-        Column("JOB", lambda job: job.job_id, short=lambda job: short_id(job.job_id)),
-        Column("TASK", lambda job: cut(job.task), shrinks=True),
-        Column("NOW", lambda job: _state(states.get(job.job_id)), vital=1),
-        Column("CLAIM", lambda job: str(job.fence), justify="right"),
-        Column("ATTEMPT", lambda job: str(job.attempt or ""), justify="right"),
-        Column("PROGRESS", lambda job: cut(job.progress or ""), shrinks=True),
-    ]
+_INVOLVED_COLUMNS: list[Column[InvolvedSeen]] = [
+    Column("JOB", lambda job: job.job, short=lambda job: short_id(job.job)),
+    Column("TASK", lambda job: cut(job.task), shrinks=True),
+    Column("NOW", lambda job: coloured(job.state) if job.state else Text("forgotten", style="dim"), vital=1),
+    Column("CLAIM", lambda job: str(job.fence), justify="right"),
+    Column("ATTEMPT", lambda job: str(job.attempt or ""), justify="right"),
+    Column("PROGRESS", lambda job: cut(job.progress or ""), shrinks=True),
+]
 
 
-def _jobs(incident: Incident) -> str:
+def _jobs(incident: IncidentRow) -> str:
     """Return which jobs there were: the one, or the tasks of several."""
-    jobs, ids = incident.jobs, {job.job_id for job in incident.jobs}
+    jobs, ids = incident.jobs, {job.job for job in incident.jobs}
     if len(ids) == 1 and not incident.more_jobs:
-        return f"{jobs[0].task} {short_id(jobs[0].job_id)}".strip()
+        return f"{jobs[0].task} {short_id(jobs[0].job)}".strip()
     tasks = ", ".join(dict.fromkeys(job.task for job in jobs if job.task))
     more = "more than " if incident.more_jobs else ""
     return f"{more}{counted(len(ids), 'job')}{f' of {tasks}' if tasks else ''}" if ids else ""
-
-
-def _state(state: State | None) -> Text:
-    return Text("forgotten", style="dim") if state is None else coloured(state)
 
 
 # `standfast incidents show`: all that is known of one incident, with its evidence.
@@ -156,48 +138,39 @@ def show(wanted: StoreOptions, incident_id: str, part: str | None) -> None:
 
     ID is an incident's id, or its last characters as the list and the errors of jobs show them.
     """
-    with wanted.store() as backend:
-        incident = find_incident(wanted, backend, read_incidents(backend), incident_id)
-        parts = _chosen(run_procedure(backend.run, read_evidence(backend.verbs, incident.id)).parts, incident, part)
-        jobs = read_jobs(backend, (job.job_id for job in incident.jobs))
-    incident = named(incident, jobs)
-    states = {job.id: job.state for job in jobs.values()}
+    with wanted.admin() as admin:
+        seen = admin.run(show_one, WithId(id=incident_id))
+        backend = admin.backend
+        parts = run_procedure(backend.run, read_evidence(backend.verbs, seen.id)).parts
+    if part is not None and part not in parts:
+        names = ", ".join(parts) or "none at all"
+        raise IncidentNotFoundError(f"the evidence of incident {seen.id} has no part '{part}'; it has {names}")
     if wanted.as_json:
-        involved = involved_fields(incident.jobs, states)
-        say_json({**incident_fields(incident), "jobs": involved, "evidence": parts})
+        say_json({**asdict(seen), "evidence": seen.evidence if part is None else texts_seen({part: parts[part]})})
     elif part is not None:
         click.echo("\n".join(map(legible, parts[part].splitlines())))
     else:
-        _tell(incident, parts, states, SystemClock().now())
+        _tell(seen, parts)
 
 
-def _chosen(parts: Mapping[str, str], incident: Incident, part: str | None) -> Mapping[str, str]:
-    if part is None:
-        return parts
-    if part not in parts:
-        names = ", ".join(parts) or "none at all"
-        raise IncidentNotFoundError(f"the evidence of incident {incident.id} has no part '{part}'; it has {names}")
-    return {part: parts[part]}
-
-
-def _tell(incident: Incident, parts: Mapping[str, str], states: States, now: datetime) -> None:
-    say(Text.assemble(trouble_text(incident.trouble), "  ", (incident.id, "dim")))
-    say(one_line(incident.summary))
+def _tell(seen: IncidentSeen, parts: Mapping[str, str]) -> None:
+    say(Text.assemble(_trouble(seen.trouble), "  ", (seen.id, "dim")))
+    say(one_line(seen.summary))
     say("")
-    say_fields(_fields(incident, now))
-    if incident.jobs:
+    say_fields(_fields(seen))
+    if seen.jobs:
         say_heading("Jobs")
-        say_table(incident.jobs, involved_columns(states), indent=2)
-    if incident.more_jobs:
-        runs = counted(incident.more_jobs, "run")
+        say_table(seen.jobs, _INVOLVED_COLUMNS, indent=2)
+    if seen.more_jobs:
+        runs = counted(seen.more_jobs, "run")
         say_block(f"and {runs} more before these; the errors of those jobs name this incident", style="dim")
     for name, text in parts.items():
         say_heading(name.replace("_", " ").capitalize())
         say_block(text)
 
 
-def _fields(incident: Incident, now: datetime) -> dict[str, str | Text | None]:
-    again = incident.count > 1
+def _fields(incident: IncidentSeen) -> dict[str, str | Text | None]:
+    again, now = incident.count > 1, incident.now
     return {
         "first" if again else "when": dated(incident.at, now),
         "last": dated(incident.last_at, now) if again else None,
@@ -241,18 +214,18 @@ def export(wanted: StoreOptions, /, *, ids: tuple[str, ...], everything: bool, t
     """
     if bool(ids) == everything:
         raise wrong_usage("give the ids of incidents, or --all, and not both")
-    with wanted.store() as backend:
-        kept = read_incidents(backend)
-        chosen = kept if everything else [find_incident(wanted, backend, kept, each) for each in ids]
+    with wanted.admin() as admin:
+        backend = admin.backend
+        kept = run_procedure(backend.run, list_incidents(backend.verbs))
+        named = {admin.run(show_one, WithId(id=each)).id for each in ids}
+        chosen = [each for each in kept if everything or each.id in named]
         overwritten = _existing(target, chosen)
         if overwritten and not yes:
             confirm(f"Overwrite {overwritten}?")
         write = _write_archive if target.suffix.lower() == _ARCHIVE else _write_folders
         write(backend, chosen, target)
-    if wanted.as_json:
-        say_json({"exported": [incident.id for incident in chosen], "to": str(target)})
-    else:
-        say(f"{counted(len(chosen), 'incident')} exported to {target}.")
+    exported = {"exported": [incident.id for incident in chosen], "to": str(target)}
+    answer(wanted, exported, f"{counted(len(chosen), 'incident')} exported to {target}.")
 
 
 def _existing(target: Path, chosen: Sequence[Incident]) -> str:
@@ -332,24 +305,21 @@ def forget(
     """
     if sum(map(bool, (ids, before, everything))) != 1:
         raise wrong_usage("give the ids of incidents, or --before, or --all, and only one of these")
-    until = read_since("--before", before, tz)
-    with wanted.store() as backend:
-        kept = read_incidents(backend)
+    until = None if before is None else read_moment_or_span("--before", before, tz, datetime.now(UTC))
+    with wanted.admin() as admin:
         if ids:
-            chosen = [find_incident(wanted, backend, kept, each) for each in ids]
+            chosen = [admin.run(show_one, WithId(id=each)).id for each in ids]
         else:
-            chosen = [incident for incident in kept if until is None or incident.last_at < until]
+            listed = admin.run(list_all, IncidentsAsked(limit=sys.maxsize))
+            chosen = [each.id for each in listed.rows if until is None or each.last_at < until]
         if chosen and not ids and not yes:
             confirm(f"Forget {counted(len(chosen), 'incident')}?")
-        names = list(dict.fromkeys(incident.id for incident in chosen))
-        run_procedure(backend.run, forget_incidents(backend.verbs, names))
-    if wanted.as_json:
-        say_json({"forgotten": names})
-    else:
-        say(f"{counted(len(names), 'incident')} forgotten." if names else "No incident matches.")
+        names = [admin.run(forget_incident, WithId(id=each)).id for each in dict.fromkeys(chosen)]
+    told = f"{counted(len(names), 'incident')} forgotten." if names else "No incident matches."
+    answer(wanted, {"forgotten": names}, told)
 
 
-# `standfast incidents`: what went wrong with workers; the list. Each other command has a file of its own.
+# The group, and the list.
 
 
 @click.group(
@@ -368,6 +338,15 @@ for _command in (show, export, forget):
     incidents.add_command(_command)
 
 
+def _check_end(_ctx: click.Context, _parameter: click.Parameter, job_id: str | None) -> str | None:
+    """Refuse an id of which too little is given."""
+    if job_id is not None and len(job_id) < _SHORTEST_END:
+        raise click.BadParameter(
+            f"'{job_id}' is too short for an id; give its last {_SHORTEST_END} characters or more"
+        )
+    return job_id
+
+
 @incidents.command(
     "list",
     epilog=examples(
@@ -384,7 +363,7 @@ for _command in (show, export, forget):
     help="Only this kind; may be given several times.",
 )
 @click.option("--since", metavar="TIME", help="Only those that happened after this: 12h, 2d, or a date.")
-@click.option("--job", metavar="ID", callback=check_end, help="Only those in which this job was involved.")
+@click.option("--job", metavar="ID", callback=_check_end, help="Only those in which this job was involved.")
 @click.option("--task", metavar="NAME", help="Only those in which a job of this task was involved.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, help="At most so many.")
 @tz_option
@@ -401,19 +380,24 @@ def list_command(
     tz: str | None,
 ) -> None:
     """List incidents, those that happened last first."""
-    after = read_since("--since", since, tz)
-    with wanted.store() as backend:
-        kept = read_incidents(backend)
-        unnamed = job is not None and any(incident.more_jobs for incident in kept)
-        ends = ends_named_by(wanted, backend, job) if job is not None and unnamed else frozenset()
-        which = Selection(troubles, after, job, task, ends)
-        found = [incident for incident in (kept if task is None else with_tasks(backend, kept)) if which(incident)]
-        shown = with_tasks(backend, found[:limit])
+    after = None if since is None else read_moment_or_span("--since", since, tz, datetime.now(UTC)).isoformat()
+    with wanted.admin() as admin:
+        asked = IncidentsAsked(trouble=troubles, since=after, job=_whole_id(admin, job), task=task, limit=limit)
+        seen = admin.run(list_all, asked)
+        some = bool(seen.total or admin.run(list_all, IncidentsAsked(limit=1)).total)
     if wanted.as_json:
-        say_json([incident_fields(incident) for incident in shown])
-    elif not found:
-        say("No incident matches." if kept else "No incidents.")
+        say_json(seen.rows)
+    elif not seen.rows:
+        say("No incident matches." if some else "No incidents.")
     else:
-        say_table(shown, incident_columns(SystemClock().now()))
-        if len(found) > limit:
-            say(f"\nThe last {counted(limit, 'incident')} of {len(found):,}; --limit shows more")
+        say_table(seen.rows, _columns(seen.now))
+        if seen.total > limit:
+            say(f"\nThe last {counted(limit, 'incident')} of {seen.total:,}; --limit shows more")
+
+
+def _whole_id(admin: AdminSession, job: str | None) -> str | None:
+    """Return the id of the job that is meant, whose errors may name incidents; one that is forgotten has none."""
+    if job is not None:
+        with suppress(JobNotFoundError):
+            return admin.run(show_job, WhichJob(id=job)).row.id
+    return job

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import click
 from standfast.cli.exit_codes import ExitCode, say_failed, wrong_usage
 from standfast.errors import ConfigurationError
 from standfast.model.validation import read_span
-from standfast.schedules.zones import first_instant
+from standfast.schedules.zones import find_zone, first_instant
 
 
 def as_span(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> timedelta | None:
@@ -74,6 +74,15 @@ def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = ""
             f" {moment:%Y-%m-%dT%H:%M}+08:00, or add --tz Asia/Taipei"
         )
     return first_instant(zone, moment)
+
+
+def read_moment_or_span(option: str, text: str, tz: str | None, now: datetime) -> datetime:
+    """Return the moment that a text means: a span back from `now`, as 12h, or a date."""
+    if not text.isdigit():  # a date without its dashes
+        with suppress(ValueError, OverflowError):
+            return now - read_span(text)
+    zone = None if tz is None else find_zone(tz)
+    return read_moment(option, text, zone, otherwise=", or how long ago, e.g. 12h or 2d")
 
 
 # What is refused, told in the words of the command line: the errors of rules and policies speak Python.

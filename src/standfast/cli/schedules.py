@@ -40,7 +40,7 @@ from standfast.cli.connection import (
     tz_option,
     yes_option,
 )
-from standfast.cli.inputs import confirm, read_moment
+from standfast.cli.inputs import confirm, read_moment_or_span
 from standfast.cli.output import (
     Column,
     answer,
@@ -72,12 +72,10 @@ from standfast.cli.timetable import (
 from standfast.model.display import counted, dated, one_line, relative, short_id, span
 from standfast.model.job import OnLate
 from standfast.model.secrets import MASK
-from standfast.model.validation import read_span
 from standfast.schedules.declarations import Declarer, Synchronised, release_of, synchronise
 from standfast.schedules.description import describe
 from standfast.schedules.rules import AnyRule, Misfire, Overlap
 from standfast.schedules.schedule import ScheduleStatus
-from standfast.schedules.zones import find_zone
 from standfast.stores.verb import run_procedure
 
 _OVERLAPS = {
@@ -319,11 +317,10 @@ def backfill(
     anything. The jobs run as soon as there is room; `ctx.planned_at` tells each of them its time. A TIME without a
     zone is read by the clock of --tz.
     """
-    zone = None if tz is None else find_zone(tz)
     with wanted.admin() as admin:
         seen = admin.run(show_schedule, Named(name=name))
-        first = _moment("--since", since, zone, seen.now).isoformat()
-        last = _moment("--until", until, zone, seen.now).isoformat()
+        first = read_moment_or_span("--since", since, tz, seen.now).isoformat()
+        last = (seen.now if until == "now" else read_moment_or_span("--until", until, tz, seen.now)).isoformat()
         found = admin.run(
             backfill_schedule, BackfillAsked(name=name, since=first, until=last, again=again, dry=True)
         )
@@ -346,18 +343,6 @@ _NOTHING = {
     False: "Nothing is to be backfilled: each planned time of the range was fired, or is excluded.",
     True: "Nothing is to be backfilled: the range has no planned times, or they are excluded.",
 }
-
-
-def _moment(option: str, text: str, zone: tzinfo | None, now: datetime) -> datetime:
-    """Return the moment that is meant: `6h` is so long ago."""
-    if text == "now":
-        return now
-    if text.isdigit():  # a date without its dashes
-        return read_moment(option, text, zone)
-    try:
-        return now - read_span(text)
-    except (ValueError, OverflowError):
-        return read_moment(option, text, zone, ", or 6h for so long ago")
 
 
 def _how_many(seen: ScheduleSeen, found: BackfillDone) -> str:

@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 EVIDENCE = Evidence({"exit": "status 9", "stacks": "Thread 1:\n  in render\n", "log_tail": "last \x1b[31mwords"})
 FIELDS = {
     *("id", "trouble", "summary", "at", "last_at", "count", "host", "supervisor", "worker", "pid", "jobs"),
-    *("more_jobs", "fingerprint", "folder"),
+    *("more_jobs", "words"),
 }
 
 
@@ -76,7 +76,8 @@ class TestList:
         happened(jobs=[job])
         [shown] = answer(standfast("incidents", "list", "--json"))
         assert shown.keys() == FIELDS
-        assert shown["jobs"] == [{"job_id": job, "fence": 1, "task": "render", "attempt": 0, "progress": None}]
+        involved = {"job": job, "fence": 1, "task": "render", "attempt": 0, "progress": None, "state": "ready"}
+        assert shown["jobs"] == [involved]
 
     def test_filters(self, world, standfast, happened):
         job, other = world.enqueue(task="render"), world.enqueue(task="bill")
@@ -143,15 +144,15 @@ class TestShow:
     def test_json_has_the_states_of_the_jobs_and_the_evidence(self, world, standfast, happened):
         job, gone = world.dead(task="render"), new_job_id()
         shown = answer(standfast("incidents", "show", happened(jobs=[job, gone]), "--json"))
-        assert shown.keys() == FIELDS | {"evidence"}
+        assert shown.keys() == FIELDS | {"now", "folder", "evidence"}
         assert [(each["task"], each["state"]) for each in shown["jobs"]] == [("render", "dead"), ("", None)]
-        assert shown["evidence"] == EVIDENCE.parts
+        assert {name: each["text"] for name, each in shown["evidence"].items()} == EVIDENCE.parts
 
     def test_one_part_alone(self, standfast, happened):
         incident = happened()
         assert standfast("incidents", "show", incident, "--part", "stacks").stdout == "Thread 1:\n  in render\n"
         one = answer(standfast("incidents", "show", incident, "--part", "exit", "--json"))
-        assert one["evidence"] == {"exit": "status 9"}
+        assert one["evidence"] == {"exit": {"text": "status 9", "size": 8, "cut": False}}
         told = standfast("incidents", "show", incident, "--part", "memory")
         assert_refused(told, 1, "has no part 'memory'; it has exit, stacks, log_tail")
 
