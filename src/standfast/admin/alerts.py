@@ -22,7 +22,7 @@ from standfast.admin.fields import (
     is_bare_number,
 )
 from standfast.admin.operation import NotThereError, Role, WrongRequestError, acts, reads
-from standfast.errors import AlertNotFoundError, ConfigurationError
+from standfast.errors import ConfigurationError
 from standfast.model.alerts import (
     Alert,
     AlertRule,
@@ -385,10 +385,7 @@ def _notice_row(notice: Notice, missing: Iterable[Undelivered]) -> NoticeRow:
 @acts("alerts.acknowledge", "/alerts/{id}/acknowledge", Role.OPERATOR)
 async def acknowledge_alert(desk: OperationContext, asked: WithId) -> AlertRow:
     """Say that somebody looks after an alert: it is not told again while it lasts."""
-    try:
-        alert = await desk.ask(acknowledge(desk.verbs, asked.id, desk.user.name))
-    except AlertNotFoundError:
-        raise NotThereError(Phrase("refusal.no_alert", alert=asked.id)) from None
+    alert = await desk.ask(acknowledge(desk.verbs, asked.id, desk.user.name))
     desk.note(after=Phrase("noted.acknowledged", by=alert.acknowledged_by or desk.user.name))
     return _alert_row(alert)
 
@@ -396,10 +393,7 @@ async def acknowledge_alert(desk: OperationContext, asked: WithId) -> AlertRow:
 @acts("alerts.unacknowledge", "/alerts/{id}/unacknowledge", Role.OPERATOR)
 async def unacknowledge_alert(desk: OperationContext, asked: WithId) -> AlertRow:
     """Take back that somebody looks after an alert: it is told as if nobody did."""
-    try:
-        alert = await desk.ask(unacknowledge(desk.verbs, asked.id))
-    except AlertNotFoundError:
-        raise NotThereError(Phrase("refusal.no_alert", alert=asked.id)) from None
+    alert = await desk.ask(unacknowledge(desk.verbs, asked.id))
     desk.note(after=Phrase("noted.unacknowledged"))
     return _alert_row(alert)
 
@@ -442,10 +436,7 @@ async def _refuse_unknown(desk: OperationContext, rule: str) -> None:
 @acts("alerts.unsilence", "/silences/{id}/end", Role.OPERATOR)
 async def unsilence_alerts(desk: OperationContext, asked: WithId) -> SilenceSeen:
     """End a silence now."""
-    try:
-        silence = await desk.ask(end_silence(desk.verbs, asked.id))
-    except AlertNotFoundError:
-        raise NotThereError(Phrase("refusal.no_silence", silence=asked.id)) from None
+    silence = await desk.ask(end_silence(desk.verbs, asked.id))
     desk.note(before=Phrase("noted.silent", until=silence.until.isoformat()), after=Phrase("noted.ended"))
     return silence_seen(silence)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from standfast.admin.executor import SELDOM, OperationContext, catalogue, store_now
 from standfast.admin.fields import AnswerStruct, NothingAsked
 from standfast.admin.operation import reads
-from standfast.observe.burn_rates import WINDOWS, Standing, read_standings
+from standfast.observe.burn_rates import WINDOWS, Standing, promise, read_standings
 
 
 class BurnSeen(AnswerStruct, frozen=True, kw_only=True):
@@ -23,6 +23,7 @@ class ObjectiveSeen(AnswerStruct, frozen=True, kw_only=True):
     """
 
     name: str
+    promise: str
     target: float
     task: str | None
     queue: str | None
@@ -63,6 +64,7 @@ def objective_seen(standing: Standing) -> ObjectiveSeen:
     objective = standing.objective
     return ObjectiveSeen(
         name=objective.name,
+        promise=promise(objective),
         target=objective.target,
         task=objective.task,
         queue=objective.queue,

@@ -1,144 +1,43 @@
-"""Alerts, silences, rules and notices as tables, and as JSON."""
+"""`standfast alerts set`, `add`, `remove` and `rules`: rules of alerts for the whole fleet."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+import re
+from collections.abc import Collection
+from datetime import timedelta
 from typing import Any
 
 import click
-import msgspec
-from msgspec.structs import replace
-from rich.text import Text
 
+from standfast.admin.alerts import (
+    RuleAddAsked,
+    RuleChangeAsked,
+    RuleSeen,
+    add_new_rule,
+    change_rule,
+    list_alerts,
+    list_rules,
+    remove_added_rule,
+    reset_rule,
+)
+from standfast.admin.executor import AdminSession
+from standfast.admin.fields import Named
+from standfast.admin.operation import Answer, Asked, Operation, WrongRequestError
 from standfast.cli.connection import StoreOptions, examples, given, store_options
 from standfast.cli.exit_codes import say_failed, wrong_usage
 from standfast.cli.lookup import unknown_names
-from standfast.cli.output import Column, cut, say, say_json
-from standfast.model.alerts import Alert, AlertRule, AlertState, Check, Notice, Severity, Silence
-from standfast.model.display import dated, one_line, short_id, span
-from standfast.model.states import FINAL
-from standfast.model.validation import read_span
-from standfast.observe.alerts.alert_rules import NEEDS, Unit, check_rule, read_amount
-from standfast.observe.alerts.board import Board
-from standfast.observe.alerts.board_changes import add_rule, amend_rule, remove_rule
-from standfast.observe.alerts.delivery import Undelivered
-from standfast.observe.alerts.evaluation import why_untold
-from standfast.stores.verb import run_procedure
+from standfast.cli.output import Column, answer, cut, say, say_list
+from standfast.model.alerts import Check, Severity
+from standfast.model.display import one_line, span
+from standfast.observe.alerts.alert_rules import Unit
+from standfast.observe.alerts.board_changes import NOT_TOLD
 
-Missing = Mapping[str, Sequence[Undelivered]]
-"""Deliveries that have not arrived, by the ids of their notices."""
-
-_STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow"}
-
-
-def alert_columns(now: datetime) -> list[Column[Alert]]:
-    """Return the columns of alerts."""
-    return [
-        Column("ID", lambda alert: short_id(alert.id)),
-        Column("STATE", lambda alert: state_of(alert, now), vital=2),
-        Column("SEVERITY", lambda alert: Text(alert.severity, style=_STYLES.get(alert.severity, "")), vital=1),
-        Column("RULE", lambda alert: cut(alert.rule), vital=3),
-        Column("SINCE", lambda alert: dated(alert.since, now)),
-        Column("WHAT", lambda alert: cut(alert.says), shrinks=True, vital=4),
-    ]
-
-
-def state_of(alert: Alert, now: datetime) -> str:
-    """Return how an alert stands, what people have said about it, and why they have not heard of it."""
-    says = why_untold(alert, now) if alert.state is AlertState.FIRING or alert.silenced else ""
-    return f"{alert.state}, {says}" if says else alert.state.value
-
-
-def silence_columns(now: datetime) -> list[Column[Silence]]:
-    """Return the columns of silences."""
-    return [
-        Column("SILENCE", lambda silence: silence.id),
-        Column("RULE", lambda silence: cut(silence.rule or "every rule")),
-        Column("SUBJECT", lambda silence: cut(silence.subject or "every subject"), shrinks=True),
-        Column("UNTIL", lambda silence: dated(silence.until, now)),
-        Column("WHY", lambda silence: cut(silence.why), shrinks=True),
-        Column("BY", lambda silence: cut(silence.by)),
-    ]
-
-
-def notice_columns(now: datetime, missing: Missing) -> list[Column[Notice]]:
-    """Return the columns of what people were told, and of where it has not arrived, if that is so anywhere."""
-    lacking: Column[Notice] = Column("NOT DELIVERED", lambda notice: cut(missing_words(notice, missing)), vital=2)
-    return [
-        Column("AT", lambda notice: dated(notice.at, now)),
-        Column("WHAT", lambda notice: notice.kind.value),
-        Column("RULE", lambda notice: cut(notice.rule)),
-        Column("SAYS", lambda notice: cut(notice.title), shrinks=True, vital=1),
-        *([lacking] if missing else []),
-        Column("NOTICE", lambda notice: short_id(notice.id), from_width=110),
-    ]
-
-
-def missing_words(notice: Notice, missing: Missing) -> str:
-    """Return through which channels a notice has not arrived: for good, or not yet."""
-    return ", ".join(
-        f"{each.channel} ({each.state.value if each.state in FINAL else 'not yet'})"
-        for each in missing.get(notice.id, ())
-    )
-
-
-def notice_fields(notice: Notice, missing: Missing) -> dict[str, Any]:
-    """Return a notice as JSON, with the deliveries of it that have not arrived."""
-    fields: dict[str, Any] = msgspec.to_builtins(notice)
-    return fields | {"undelivered": list(missing.get(notice.id, ()))}
-
-
-def rule_columns(board: Board) -> list[Column[AlertRule]]:
-    """Return the columns of rules; those that were changed or added at run time are marked."""
-    marks = {**dict.fromkeys(board.changed, ", changed"), **dict.fromkeys(board.additions, ", added")}
-    return [
-        Column("RULE", lambda rule: cut(rule.name), vital=4),
-        Column("CHECK", lambda rule: rule.check.value, vital=2),
-        Column("ABOVE", above_words, vital=3),
-        Column("ABOUT", lambda rule: cut(about(rule)), shrinks=True),
-        Column("SEVERITY", lambda rule: rule.severity.value),
-        Column("TELLS", lambda rule: cut("all" if rule.channels is None else ", ".join(rule.channels) or "nobody")),
-        Column("COUNTS", lambda rule: f"{'yes' if rule.enabled else 'no'}{marks.get(rule.name, '')}"),
-    ]
-
-
-def above_words(rule: AlertRule) -> str:
-    """Return beyond which value a rule is broken, as people say it."""
-    unit, above = NEEDS[rule.check].unit, rule.above
-    if above is None:
-        return "its timeout" if NEEDS[rule.check].filters else ""
-    match unit:
-        case Unit.SECONDS:
-            return span(timedelta(seconds=above))
-        case Unit.SHARE:
-            return f"{above:.0%}"
-        case Unit.FACTOR:
-            return f"{above:g} times"
-        case _:
-            return f"{above:g}"
-
-
-def about(rule: AlertRule) -> str:
-    """Return what a rule is about, and how far it looks back."""
-    named = [f"{name} {given}" for name in ("queue", "task", "schedule") if (given := getattr(rule, name))]
-    back = [f"of the last {span(timedelta(seconds=rule.over))}"] if NEEDS[rule.check].over else []
-    least = [f"of {rule.at_least} at least"] if NEEDS[rule.check].at_least and rule.at_least > 1 else []
-    return ", ".join([*named, *back, *least])
-
-
-def alerts_fields(alerts: Iterable[Alert], board: Board, *, watched: bool) -> dict[str, Any]:
-    """Return alerts and silences as JSON, and whether there is anybody who looks."""
-    return {"alerts": list(alerts), "silences": list(board.silences), "watched": watched}
-
-
-def rule_fields(rule: AlertRule, *, changed: bool = False, added: bool = False) -> dict[str, Any]:
-    """Return a rule as JSON, every option with its value, and whether it was changed or added at run time."""
-    return {name: getattr(rule, name) for name in rule.__struct_fields__} | {"changed": changed, "added": added}
-
-
-# What commands say of a rule of alerts: the options that they share, and what is typed for them.
-
+NO_WORKER = "No worker lives, so nobody looks for trouble: this is as the last look left it."
+NO_RULES = (
+    "Workers live, but none has told its rules lately, so nobody looks for trouble: they have just started, or"
+    " alerts are switched off, as `standfast doctor MODULE:APP` tells. This is as the last look left it."
+)
 NEVER = "never"
 _SPANS = ("over", "hold", "cool_down", "repeat")
+_FIELD = re.compile(rf"^(above|{'|'.join(_SPANS)}): ")
 
 about_a_rule = given(
     click.option("--above", metavar="VALUE", help="Beyond which it is broken: a span such as 5m, or a number."),
@@ -153,65 +52,93 @@ about_a_rule = given(
 """The options of what can be said of a rule, also while the fleet runs."""
 
 
-def said_of_a_rule(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the options say: spans as such, and `above` as it is written, as it depends on the check."""
+def _said(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what the options say."""
     said = {name: value for name, value in options.items() if value not in {None, ()}}
-    return said | {name: _span(name, said[name]) for name in _SPANS if name in said}
+    return said | ({"severity": Severity(said["severity"])} if "severity" in said else {})
 
 
-def written_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was typed, for refusals: by the names of the options that are read otherwise."""
-    return {name: options[name] for name in ("above", *_SPANS) if options.get(name) is not None}
+def _run(admin: AdminSession, operation: Operation[Asked, Answer], asked: Asked) -> Answer:
+    """Run an operation; tell what is wrong with a field by the name of its option."""
+    try:
+        return admin.run(operation, asked)
+    except WrongRequestError as error:
+        words = _FIELD.sub(lambda field: f"--{field[1].replace('_', '-')}: ", str(error))
+        raise wrong_usage(f"{words}, or {NEVER}" if words.startswith("--repeat: ") else words) from error
 
 
-def fitted(check: Check, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was said as the check of its rule has it. Raises click.UsageError for what that does not use."""
-    if "over" in said and not NEEDS[check].over:
-        raise wrong_usage(f"--over: {check} looks at how things are, and not back")
-    if "at_least" in said and not NEEDS[check].at_least:
-        raise wrong_usage(f"--at-least: {check} has neither a share nor a percentile")
-    return {**said, "above": _amount(check, said["above"])} if "above" in said else dict(said)
+def _columns() -> list[Column[RuleSeen]]:
+    return [
+        Column("RULE", lambda rule: cut(rule.name), vital=4),
+        Column("CHECK", lambda rule: rule.check.value, vital=2),
+        Column("ABOVE", _above_words, vital=3),
+        Column("ABOUT", lambda rule: cut(_about(rule)), shrinks=True),
+        Column("SEVERITY", lambda rule: rule.severity.value),
+        Column("TELLS", lambda rule: cut("all" if rule.channels is None else ", ".join(rule.channels) or "nobody")),
+        Column("COUNTS", _counts),
+        Column("HOLD", lambda rule: _span_words(rule.hold)),
+        Column("COOL-DOWN", lambda rule: _span_words(rule.cool_down)),
+        Column("REPEAT", lambda rule: _span_words(rule.repeat)),
+    ]
 
 
-def counts_words(rule: AlertRule, said: Mapping[str, Any]) -> str:
+def _counts(rule: RuleSeen) -> str:
+    mark = ", added" if rule.added else ", changed" if rule.changed else ""
+    return f"{'yes' if rule.enabled else 'no'}{mark}"
+
+
+def _above_words(rule: RuleSeen) -> str:
+    """Return beyond which value a rule is broken, as people say it."""
+    if rule.above is None:
+        return "its timeout" if rule.check is Check.JOB_TOO_LONG else ""
+    match Unit[rule.unit.upper()]:
+        case Unit.SECONDS:
+            return span(timedelta(seconds=rule.above))
+        case Unit.SHARE:
+            return f"{rule.above:.0%}"
+        case Unit.FACTOR:
+            return f"{rule.above:g} times"
+        case _:
+            return f"{rule.above:g}"
+
+
+def _about(rule: RuleSeen) -> str:
+    """Return what a rule is about, and how far it looks back."""
+    named = [f"{name} {given}" for name in ("queue", "task", "schedule") if (given := getattr(rule, name))]
+    back = [f"of the last {span(timedelta(seconds=rule.over))}"] if rule.looks_back else []
+    least = [f"of {rule.at_least} at least"] if rule.needs_enough and rule.at_least > 1 else []
+    return ", ".join([*named, *back, *least])
+
+
+def _counts_words(rule: RuleSeen, said: Collection[str]) -> str:
     """Return whether a rule counts, beyond what, and what else was said of it."""
     words = ["counts" if rule.enabled else "does not count"]
-    words += [f"above {above_words(rule)}"] if rule.above is not None else []
-    words += [f"{name.replace('_', '-')} {span_words(getattr(rule, name))}" for name in _SPANS if name in said]
+    words += [f"above {_above_words(rule)}"] if rule.above is not None else []
+    words += [f"{name.replace('_', '-')} {_span_words(getattr(rule, name))}" for name in _SPANS if name in said]
     words += [f"of {rule.at_least} at least"] if "at_least" in said else []
     words += [f"as {rule.severity}"] if "severity" in said else []
     words += [f"told by {', '.join(rule.channels or ('every channel',))}"] if "channels" in said else []
     return ", ".join(words)
 
 
-def span_words(seconds: float | None) -> str:
-    """Return a span of a rule, as people say it."""
+def _span_words(seconds: float | None) -> str:
     if seconds is None:
         return NEVER
     return span(timedelta(seconds=seconds)) if seconds else "none"
 
 
-def _span(name: str, text: str) -> timedelta | None:
-    if name == "repeat" and text.strip().lower() == NEVER:
-        return None
-    try:
-        return read_span(text)
-    except ValueError as error:
-        otherwise = f", or {NEVER}" if name == "repeat" else ""
-        raise wrong_usage(f"--{name.replace('_', '-')}: {error}{otherwise}") from error
+@click.command("rules", epilog=examples("standfast alerts rules", "standfast alerts rules --json"))
+@store_options
+def rules_command(wanted: StoreOptions) -> None:
+    """List the rules that count, as workers declare them and as they were changed and added since."""
+    with wanted.admin() as admin:
+        rules, seen = admin.run(list_rules).rules, admin.run(list_alerts)
+    say_list(wanted, rules, _columns(), f"{NOT_TOLD[0].upper()}{NOT_TOLD[1:]}.")
+    if rules and not wanted.as_json and not seen.watched:
+        say(NO_RULES if seen.living else NO_WORKER)
 
 
-def _amount(check: Check, text: str) -> float:
-    """Return what a text means as the `above` of a check."""
-    try:
-        if NEEDS[check].unit is Unit.SECONDS:
-            return read_span(text).total_seconds()
-        return read_amount(check, text.strip())
-    except ValueError as error:
-        raise wrong_usage(f"--above: {error}") from error
-
-
-# `standfast alerts set`: changes a rule while the fleet runs. And how rules wait, for their list.
+# `standfast alerts set`: changes a rule while the fleet runs.
 
 
 @click.command(
@@ -239,40 +166,23 @@ def set_command(
     The change is kept in the store, and outlives workers and releases, until --reset. What is not changed stays as
     the app declares it. A rule that was added by `standfast alerts add` is changed for good.
     """
-    changes = said_of_a_rule(options)
+    changes = _said(options)
     if every_channel and "channels" in changes:
         raise wrong_usage("--channel and --every-channel: say one of them")
-    changes |= {**({"channels": None} if every_channel else {}), **({"enabled": on} if on or off else {})}
+    changes |= {**({"every_channel": True} if every_channel else {}), **({"enabled": on} if on or off else {})}
     if (on and off) or reset == bool(changes):
         raise wrong_usage(
             "say what to change: --above, --over, --at-least, --hold, --cool-down, --repeat, --severity, --channel,"
             " --every-channel, --on or --off; or --reset alone"
         )
-
-    def amend(counting: AlertRule) -> AlertRule | None:
+    with wanted.admin() as admin:
         if reset:
-            return None
-        changed = replace(counting, **fitted(counting.check, changes))
-        check_rule(changed, written_of(options))
-        return changed
-
-    with wanted.store() as backend:
-        amended = run_procedure(backend.run, amend_rule(backend.verbs, rule, amend))
-    if wanted.as_json:
-        say_json(rule_fields(amended.after, changed=amended.changed, added=amended.added))
-    elif reset:
-        say(f"Rule {one_line(rule)} counts as its app declares it.")
-    else:
-        say(f"Rule {one_line(rule)} {counts_words(amended.after, changes)}.")
-
-
-def waiting_columns() -> list[Column[AlertRule]]:
-    """Return the columns of how long a rule waits: until it fires, is told of anew, and is told of again."""
-    return [
-        Column("HOLD", lambda rule: span_words(rule.hold)),
-        Column("COOL-DOWN", lambda rule: span_words(rule.cool_down)),
-        Column("REPEAT", lambda rule: span_words(rule.repeat)),
-    ]
+            done = admin.run(reset_rule, Named(name=rule))
+        else:
+            done = _run(admin, change_rule, RuleChangeAsked(name=rule, same=True, **changes))
+    said = changes.keys() | ({"channels"} if every_channel else set())
+    counts = "counts as its app declares it" if reset else _counts_words(done, said)
+    answer(wanted, done, f"Rule {one_line(rule)} {counts}.")
 
 
 # `standfast alerts add` and `remove`: rules for the whole fleet that no app declares.
@@ -299,18 +209,13 @@ def add_command(wanted: StoreOptions, /, name: str, *, check: str, **options: An
     It is kept in the store, and outlives workers and releases, until it is removed. Should an app declare a rule of
     the same name, that one counts instead.
     """
-    said = said_of_a_rule(options)
-    rule = AlertRule(name=name, check=Check(check), **fitted(Check(check), said))
-    check_rule(rule, written_of(options))
-    with wanted.store() as backend:
-        added = run_procedure(backend.run, add_rule(backend.verbs, rule))
-        doubt = unknown_names(backend, rule.queue, rule.task)
+    said = _said(options)
+    with wanted.admin() as admin:
+        added = _run(admin, add_new_rule, RuleAddAsked(name=name, check=Check(check), **said))
+        doubt = unknown_names(admin.backend, added.queue, added.task)
     if doubt is not None:
         say_failed(f"warning: {doubt}")
-    if wanted.as_json:
-        say_json(rule_fields(added, added=True))
-    else:
-        say(f"Rule {one_line(name)} {counts_words(added, said)}.")
+    answer(wanted, added, f"Rule {one_line(name)} {_counts_words(added, said)}.")
 
 
 @click.command("remove", epilog=examples("standfast alerts remove 'mail waits'"))
@@ -321,9 +226,4 @@ def remove_command(wanted: StoreOptions, name: str) -> None:
 
     Its alerts end without a word.
     """
-    with wanted.store() as backend:
-        removed = run_procedure(backend.run, remove_rule(backend.verbs, name))
-    if wanted.as_json:
-        say_json(rule_fields(removed, added=True))
-    else:
-        say(f"Rule {one_line(name)} is removed.")
+    answer(wanted, wanted.run(remove_added_rule, Named(name=name)), f"Rule {one_line(name)} is removed.")

@@ -1,24 +1,35 @@
-"""The names that a silence may be about, as far as the store tells: one that nothing has is a slip, as a rule."""
+"""`standfast alerts`: what is wrong, who is told of it, and what people say about that."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import click
+from msgspec.structs import replace
 from rich.text import Text
 
+from standfast.admin.alerts import (
+    AlertRow,
+    AlertsAsked,
+    HistoryAsked,
+    NoticeRow,
+    SilenceAsked,
+    SilenceSeen,
+    acknowledge_alert,
+    list_alerts,
+    show_history,
+    silence_alerts,
+    unacknowledge_alert,
+    unsilence_alerts,
+)
+from standfast.admin.fields import WithId
 from standfast.cli.alert_rules import (
+    NO_RULES,
+    NO_WORKER,
     add_command,
-    alert_columns,
-    alerts_fields,
-    notice_columns,
-    notice_fields,
     remove_command,
-    rule_columns,
-    rule_fields,
+    rules_command,
     set_command,
-    silence_columns,
-    waiting_columns,
 )
 from standfast.cli.connection import (
     AppTarget,
@@ -27,51 +38,39 @@ from standfast.cli.connection import (
     check_target,
     examples,
     find_target,
-    person,
     store_options,
 )
 from standfast.cli.exit_codes import ExitCode, say_failed
 from standfast.cli.inputs import as_span_with_unit
-from standfast.cli.output import Column, cut, say, say_json, say_table
+from standfast.cli.output import Column, answer, cut, say, say_json, say_list, say_table
 from standfast.errors import ConfigurationError, DeliveryError
-from standfast.model.alerts import AlertRule, AlertState, Check
+from standfast.model.alerts import AlertState, Check, Held, Severity
 from standfast.model.clock import SystemClock
-from standfast.model.display import dated, one_line, short_id
+from standfast.model.display import dated, moment, one_line, short_id
 from standfast.model.incidents import Trouble
 from standfast.model.records import Kind
 from standfast.model.suggestions import closest_name
 from standfast.observe.alerts.alert_rules import DEFAULT_RULES, AlertSettings
 from standfast.observe.alerts.alert_settings import NO_CHANNEL, AlertDeclarations
 from standfast.observe.alerts.board import Board
-from standfast.observe.alerts.board_changes import (
-    NOT_TOLD,
-    acknowledge,
-    add_silence,
-    alert_history,
-    counting_rules,
-    end_silence,
-    read_board,
-    rule_named,
-    unacknowledge,
-)
+from standfast.observe.alerts.board_changes import counting_rules, read_board
 from standfast.observe.alerts.channel import Channel
-from standfast.observe.alerts.delivery import refuse_unusable, send, trial_notice, undelivered
+from standfast.observe.alerts.delivery import refuse_unusable, send, trial_notice
 from standfast.observe.alerts.observations import OTHERS
 from standfast.observe.catalogue import read_catalogue
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time
 from standfast.stores.verb import run_procedure
 
 _UNTOLD = frozenset({Check.KEEP_ALIVE, Check.NOT_DURABLE, Check.DISK_FULL})
 """What is about hosts, places and settings, whose names are in no store."""
 
 
-def subject_doubt(backend: Backend, board: Board, rule: AlertRule | None, subject: str) -> str | None:
+def _subject_doubt(backend: Backend, rule: str | None, subject: str) -> str | None:
     """Return why a silence may cover nothing: nothing has the name that it is about. None where something has."""
-    if rule is not None and rule.check in _UNTOLD:
-        return None
+    board = run_procedure(backend.run, read_board(backend.verbs))
+    checks = {each.name: each.check for each in (*DEFAULT_RULES, *counting_rules(board))}
     known = set(_names(backend, board))
-    if subject in known:
+    if subject in known or (rule is not None and checks.get(rule) in _UNTOLD):
         return None
     meant = closest_name(subject, known)
     slip = "" if meant is None else f"; did you mean {one_line(meant)}?"
@@ -113,28 +112,15 @@ def silence(wanted: StoreOptions, rule: str | None, *, subject: str | None, leng
 
     What it covers is still looked at and listed. What still fires at the end is told then.
     """
-    with wanted.store() as backend:
-        board = run_procedure(backend.run, read_board(backend.verbs))
-        named = None if rule is None else _rule(rule, board)
-        made = run_procedure(backend.run, add_silence(backend.verbs, rule, subject, length, why=why, by=person()))
-        doubt = None if subject is None else subject_doubt(backend, board, named, subject)
-        now = backend.run(ask_time(backend.verbs)).now
+    asked = SilenceAsked(until=f"{length.total_seconds():f}s", rule=rule, subject=subject, why=why)
+    with wanted.admin() as admin:
+        made = admin.run(silence_alerts, asked)
+        doubt = None if subject is None else _subject_doubt(admin.backend, rule, subject)
+        now = admin.run(list_alerts).now
     if doubt is not None:
         say_failed(f"warning: {doubt}")
-    if wanted.as_json:
-        say_json(made)
-    else:
-        about = f"{one_line(rule or 'anything')}{'' if subject is None else f' about {one_line(subject)}'}"
-        say(f"Nobody is told of {about} until {dated(made.until, now)}: silence {made.id}.")
-
-
-def _rule(rule: str, board: Board) -> AlertRule:
-    """Return a rule, unless there is none. Before apps have declared theirs, those from the start are known."""
-    counting = counting_rules(board)
-    try:
-        return rule_named(counting if board.declared else (*DEFAULT_RULES, *counting), rule)
-    except ConfigurationError as error:
-        raise (error if board.declared else ConfigurationError(f"{error} ({NOT_TOLD})")) from None
+    about = f"{one_line(rule or 'anything')}{'' if subject is None else f' about {one_line(subject)}'}"
+    answer(wanted, made, f"Nobody is told of {about} until {dated(made.until, now)}: silence {made.id}.")
 
 
 @click.command(epilog=examples("standfast alerts unsilence 3f2a9c01d2e4"))
@@ -145,12 +131,8 @@ def unsilence(wanted: StoreOptions, silence_id: str) -> None:
 
     ID is that of `standfast alerts list`, or the end of it.
     """
-    with wanted.store() as backend:
-        ended = run_procedure(backend.run, end_silence(backend.verbs, silence_id))
-    if wanted.as_json:
-        say_json(ended)
-    else:
-        say(f"Silence {one_line(ended.id)} has ended.")
+    ended = wanted.run(unsilence_alerts, WithId(id=silence_id))
+    answer(wanted, ended, f"Silence {one_line(ended.id)} has ended.")
 
 
 @click.command(epilog=examples("standfast alerts ack 3c2d1e0f"))
@@ -161,13 +143,9 @@ def ack(wanted: StoreOptions, alert_id: str) -> None:
 
     ID is that of `standfast alerts list`, or the end of it.
     """
-    with wanted.store() as backend:
-        alert = run_procedure(backend.run, acknowledge(backend.verbs, alert_id, person()))
-    if wanted.as_json:
-        say_json(alert)
-    else:
-        who = one_line(alert.acknowledged_by or "")
-        say(f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to {who}.")
+    alert = wanted.run(acknowledge_alert, WithId(id=alert_id))
+    who = one_line(alert.acknowledged_by or "")
+    answer(wanted, alert, f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to {who}.")
 
 
 @click.command(epilog=examples("standfast alerts unack 3c2d1e0f"))
@@ -178,12 +156,8 @@ def unack(wanted: StoreOptions, alert_id: str) -> None:
 
     ID is that of `standfast alerts list`, or the end of it.
     """
-    with wanted.store() as backend:
-        alert = run_procedure(backend.run, unacknowledge(backend.verbs, alert_id))
-    if wanted.as_json:
-        say_json(alert)
-    else:
-        say(f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to nobody.")
+    alert = wanted.run(unacknowledge_alert, WithId(id=alert_id))
+    answer(wanted, alert, f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to nobody.")
 
 
 # `standfast alerts test`: does it arrive? Sends a test through each channel, from here, and tells if it went.
@@ -264,13 +238,7 @@ def _told(tried: Tried) -> Text:
     return Text("sent", style="green") if tried.why is None else Text(f"not sent: {tried.why}", style="bold red")
 
 
-# `standfast alerts`: what is wrong now, and who is told of it. What changes something is beside it.
-
-NO_WORKER = "No worker lives, so nobody looks for trouble: this is as the last look left it."
-NO_RULES = (
-    "Workers live, but none has told its rules lately, so nobody looks for trouble: they have just started, or"
-    " alerts are switched off, as `standfast doctor MODULE:APP` tells. This is as the last look left it."
-)
+# The group, and the lists.
 
 
 @click.group(
@@ -286,7 +254,7 @@ def alerts() -> None:
     """See what is wrong, who is told of it, and change that."""
 
 
-for _command in (silence, unsilence, ack, unack, set_command, add_command, remove_command, test):
+for _command in (silence, unsilence, ack, unack, rules_command, set_command, add_command, remove_command, test):
     alerts.add_command(_command)
 
 
@@ -297,23 +265,20 @@ for _command in (silence, unsilence, ack, unack, set_command, add_command, remov
 @store_options
 def list_command(wanted: StoreOptions, *, every: bool) -> None:
     """List the alerts that fire, and the silences."""
-    with wanted.store() as backend:
-        board = run_procedure(backend.run, read_board(backend.verbs))
-        now = backend.run(ask_time(backend.verbs)).now
-        unwatched = _why_nobody_looks(backend, board, now)
-    shown = board.in_state(*AlertState) if every else board.firing
+    seen = wanted.run(list_alerts, AlertsAsked(all_states=every))
+    shown = tuple(alert for alert in seen.alerts if every or alert.state is AlertState.FIRING)
     if wanted.as_json:
-        say_json(alerts_fields(shown, board, watched=unwatched is None))
+        say_json(replace(seen, alerts=shown))
         return
     if shown:
-        say_table(shown, alert_columns(now))
+        say_table(shown, _alert_columns(seen.now))
     else:
         say("No alert." if every else "No alert fires.")
-    if board.silences:
+    if seen.silences:
         say("")
-        say_table(board.silences, silence_columns(now))
-    if unwatched:
-        say(unwatched)
+        say_table(seen.silences, _silence_columns(seen.now))
+    if not seen.watched:
+        say(NO_RULES if seen.living else NO_WORKER)
 
 
 @alerts.command(
@@ -323,45 +288,71 @@ def list_command(wanted: StoreOptions, *, every: bool) -> None:
 @store_options
 def history_command(wanted: StoreOptions, *, limit: int) -> None:
     """List what people were told in the last 30 days, the newest first, and what has not reached them."""
-    with wanted.store() as backend:
-        notices = run_procedure(backend.run, alert_history(backend.verbs, limit))
-        waiting = run_procedure(backend.run, undelivered(backend.verbs))
-        now = backend.run(ask_time(backend.verbs)).now
-    missing = {notice.id: waiting[notice.id] for notice in notices if notice.id in waiting}
-    if wanted.as_json:
-        say_json([notice_fields(notice, missing) for notice in notices])
-    elif notices:
-        say_table(notices, notice_columns(now, missing))
-    else:
-        say("Nobody was told of anything.")
+    seen = wanted.run(show_history, HistoryAsked(limit=limit))
+    columns = _notice_columns(seen.now, missing=any(notice.undelivered for notice in seen.rows))
+    say_list(wanted, seen.rows, columns, "Nobody was told of anything.")
 
 
-@alerts.command("rules", epilog=examples("standfast alerts rules", "standfast alerts rules --json"))
-@store_options
-def rules_command(wanted: StoreOptions) -> None:
-    """List the rules that count, as workers declare them and as they were changed and added since."""
-    with wanted.store() as backend:
-        board = run_procedure(backend.run, read_board(backend.verbs))
-        unwatched = _why_nobody_looks(backend, board, backend.run(ask_time(backend.verbs)).now)
-    rules = counting_rules(board)
-    if wanted.as_json:
-        say_json(
-            [
-                rule_fields(rule, changed=rule.name in board.changed, added=rule.name in board.additions)
-                for rule in rules
-            ]
-        )
-    elif rules:
-        say_table(rules, [*rule_columns(board), *waiting_columns()])
-        if unwatched:
-            say(unwatched)
-    else:
-        say(f"{NOT_TOLD[0].upper()}{NOT_TOLD[1:]}.")
+_STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow"}
 
 
-def _why_nobody_looks(backend: Backend, board: Board, now: datetime) -> str | None:
-    """Return why nobody looks for trouble; None where somebody does."""
-    workers = backend.run(backend.verbs.workers())
-    if not any(worker.is_live and not worker.info.is_courier for worker in workers):
-        return NO_WORKER
-    return None if board.is_said(now) else NO_RULES
+def _alert_columns(now: datetime) -> list[Column[AlertRow]]:
+    return [
+        Column("ID", lambda alert: short_id(alert.id)),
+        Column("STATE", lambda alert: _state(alert, now), vital=2),
+        Column("SEVERITY", lambda alert: Text(alert.severity, style=_STYLES.get(alert.severity, "")), vital=1),
+        Column("RULE", lambda alert: cut(alert.rule), vital=3),
+        Column("SINCE", lambda alert: dated(alert.since, now)),
+        Column("WHAT", lambda alert: cut(alert.says), shrinks=True, vital=4),
+    ]
+
+
+def _state(alert: AlertRow, now: datetime) -> str:
+    """Return how an alert stands, what people have said about it, and why they have not heard of it."""
+    says = why_untold(alert, now) if alert.state is AlertState.FIRING or alert.silenced else ""
+    return f"{alert.state}, {says}" if says else alert.state.value
+
+
+def why_untold(alert: AlertRow, now: datetime) -> str:
+    """Return why people have not heard of an alert that fires, and until when; nothing where they have.
+
+    It is as the last round found: what is over since then is told by the next one.
+    """
+    lasts = alert.held_until is not None and alert.held_until > now
+    until = f" until {moment(alert.held_until, now)}" if alert.held_until is not None and lasts else ""
+    if alert.silenced or alert.acknowledged_at is not None:
+        says = "silenced" if alert.silenced else "acknowledged"
+        return f"{says}{until if alert.held is Held.SILENCE else ''}"
+    if not alert.untold:
+        return ""
+    return f"not told yet: {alert.held}{until}" if lasts else "not told yet: waits for the next round"
+
+
+def _silence_columns(now: datetime) -> list[Column[SilenceSeen]]:
+    return [
+        Column("SILENCE", lambda silence: silence.id),
+        Column("RULE", lambda silence: cut(silence.rule or "every rule")),
+        Column("SUBJECT", lambda silence: cut(silence.subject or "every subject"), shrinks=True),
+        Column("UNTIL", lambda silence: dated(silence.until, now)),
+        Column("WHY", lambda silence: cut(silence.why), shrinks=True),
+        Column("BY", lambda silence: cut(silence.by)),
+    ]
+
+
+def _notice_columns(now: datetime, *, missing: bool) -> list[Column[NoticeRow]]:
+    lacking: Column[NoticeRow] = Column("NOT DELIVERED", lambda notice: cut(_missing(notice)), vital=2)
+    return [
+        Column("AT", lambda notice: dated(notice.at, now)),
+        Column("WHAT", lambda notice: notice.kind.value),
+        Column("RULE", lambda notice: cut(notice.rule)),
+        Column("SAYS", lambda notice: cut(notice.title), shrinks=True, vital=1),
+        *([lacking] if missing else []),
+        Column("NOTICE", lambda notice: short_id(notice.id), from_width=110),
+    ]
+
+
+def _missing(notice: NoticeRow) -> str:
+    """Return through which channels a notice has not arrived: for good, or not yet."""
+    return ", ".join(
+        f"{each.channel} ({each.state.value if each.final else 'not yet'})" for each in notice.undelivered
+    )

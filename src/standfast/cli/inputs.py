@@ -78,10 +78,10 @@ def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = ""
 
 def read_moment_or_span(option: str, text: str, tz: str | None, now: datetime) -> datetime:
     """Return the moment that a text means: a span back from `now`, as 12h, or a date."""
+    zone = None if tz is None else find_zone(tz)
     if not text.isdigit():  # a date without its dashes
         with suppress(ValueError, OverflowError):
             return now - read_span(text)
-    zone = None if tz is None else find_zone(tz)
     return read_moment(option, text, zone, otherwise=", or how long ago, e.g. 12h or 2d")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from standfast.admin.objectives import objective_seen
 from standfast.admin.reports import gather_report
 from standfast.cli.connection import (
     AppTarget,
@@ -21,7 +22,7 @@ from standfast.cli.connection import (
 )
 from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.output import say, say_json
-from standfast.cli.stats import read_since, standing_fields
+from standfast.cli.stats import read_since
 from standfast.errors import ConfigurationError
 from standfast.observe.reports.html_page import as_page
 from standfast.observe.reports.plain_text import as_text
@@ -98,7 +99,7 @@ def report(
         _write(file, _FORMATS[form](made, zone))
         say_json({"written": str(file), "format": form}) if wanted.as_json else say(f"Written to {file}.")
     elif wanted.as_json:
-        say_json({**_fields(made), "standings": [standing_fields(each) for each in made.standings]})
+        say_json({**_fields(made), "standings": [objective_seen(each) for each in made.standings]})
     else:
         click.echo(_FORMATS[form](made, zone), nl=False)
 

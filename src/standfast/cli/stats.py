@@ -5,20 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 import click
-import msgspec
 from rich.text import Text
 
+from standfast.admin.objectives import ObjectiveSeen, list_objectives
 from standfast.admin.queues import list_queues
-from standfast.admin.workers import worker_row
+from standfast.admin.workers import list_workers
 from standfast.cli.columns import queue_columns, worker_columns
 from standfast.cli.connection import StoreOptions, examples, store_options
-from standfast.cli.output import Column, coloured, cut, number, say, say_heading, say_json, say_table
-from standfast.model.clock import SystemClock
+from standfast.cli.output import Column, coloured, cut, number, say, say_heading, say_json, say_list, say_table
 from standfast.model.display import dated, span
 from standfast.model.states import State
 from standfast.model.validation import read_span
-from standfast.observe.burn_rates import Standing, budget, burn, promise, read_standings, share
-from standfast.observe.catalogue import CatalogueView, read_catalogue
+from standfast.observe.burn_rates import budget, burn, percent
 from standfast.observe.figures.series import Figures, Series, read_figures
 from standfast.observe.obstacles import START_A_WORKER
 from standfast.stores.backend import Backend
@@ -120,55 +118,34 @@ def objectives(wanted: StoreOptions) -> None:
     in the last hour, and still in the last 5 minutes (FAST); in the last 6 hours, and still in the last 30 minutes
     (SLOW).
     """
-    with wanted.store() as backend:
-        view: CatalogueView = run_procedure(backend.run, read_catalogue(backend.verbs))
-        standings = run_procedure(backend.run, read_standings(backend.verbs, view.objectives))
-    if wanted.as_json:
-        say_json([standing_fields(each) for each in standings])
-    elif not standings:
-        say(_NO_OBJECTIVE)
-    else:
-        say_table(standings, _OBJECTIVE_COLUMNS)
+    say_list(wanted, wanted.run(list_objectives).objectives, _OBJECTIVE_COLUMNS, _NO_OBJECTIVE)
 
 
-def standing_fields(standing: Standing) -> dict[str, Any]:
-    """Return what JSON has of an objective."""
-    return {
-        **msgspec.structs.asdict(standing.objective),
-        "good": standing.good,
-        "bad": standing.bad,
-        "share": standing.share,
-        "budget_left": standing.budget_left,
-        "kept": standing.is_kept,
-        "burn": standing.burns,
-        "burn_fast": standing.fast,
-        "burn_slow": standing.slow,
-    }
-
-
-def _budget_style(standing: Standing) -> str:
-    if not standing.is_kept:
+def _budget_style(seen: ObjectiveSeen) -> str:
+    if not seen.kept:
         return "bold red"
-    return "yellow" if standing.budget_left <= _LITTLE else "green"
+    return "yellow" if seen.budget_left <= _LITTLE else "green"
 
 
-def _budget_bar(standing: Standing) -> Text:
+def _budget_bar(seen: ObjectiveSeen) -> Text:
     """Return a bar of what is left; what is left at all shows."""
-    left = min(max(standing.budget_left, 0.0), 1.0)
+    left = min(max(seen.budget_left, 0.0), 1.0)
     filled = max(1, round(_BUDGET_BAR_LENGTH * left)) if left else 0
-    return Text("█" * filled, _budget_style(standing)).append("░" * (_BUDGET_BAR_LENGTH - filled), "dim")
+    return Text("█" * filled, _budget_style(seen)).append("░" * (_BUDGET_BAR_LENGTH - filled), "dim")
 
 
-_OBJECTIVE_COLUMNS: list[Column[Standing]] = [
-    Column("OBJECTIVE", lambda each: cut(each.objective.name), shrinks=True),
-    Column("PROMISE", lambda each: cut(promise(each.objective)), shrinks=True, vital=4),
+_OBJECTIVE_COLUMNS: list[Column[ObjectiveSeen]] = [
+    Column("OBJECTIVE", lambda each: cut(each.name), shrinks=True),
+    Column("PROMISE", lambda each: cut(each.promise), shrinks=True, vital=4),
     Column("GOOD", lambda each: number(each.good), justify="right", vital=2),
     Column("BAD", lambda each: number(each.bad, _budget_style(each)), justify="right", vital=3),
-    Column("SHARE", share, justify="right", vital=7),
-    Column("BUDGET LEFT", lambda each: Text(budget(each), _budget_style(each)), justify="right", vital=9),
+    Column("SHARE", lambda each: "" if each.share is None else percent(each.share), justify="right", vital=7),
+    Column(
+        "BUDGET LEFT", lambda each: Text(budget(each.budget_left), _budget_style(each)), justify="right", vital=9
+    ),
     Column("", _budget_bar, vital=1),
-    Column("BURN FAST", lambda each: burn(each.fast), justify="right", vital=6),
-    Column("SLOW", lambda each: burn(each.slow), justify="right", vital=5),
+    Column("BURN FAST", lambda each: burn(each.burn_fast), justify="right", vital=6),
+    Column("SLOW", lambda each: burn(each.burn_slow), justify="right", vital=5),
 ]
 
 
@@ -193,16 +170,15 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
         backend = admin.backend
         counts = backend.run(backend.verbs.count())
         queues = admin.run(list_queues).queues
-        found = backend.run(backend.verbs.workers())
+        workers = admin.run(list_workers)
         figures = None if back is None else find_figures(backend, back)
-    workers = tuple(map(worker_row, found))
-    states, now = {state: counts.get(state, 0) for state in State}, SystemClock().now()
+    states = {state: counts.get(state, 0) for state in State}
     if wanted.as_json:
         say_json(
             {
                 "states": {state.value: count for state, count in states.items()},
                 "queues": queues,
-                "workers": workers,
+                "workers": workers.workers,
                 **({} if figures is None else {"figures": figure_fields(figures)}),
             }
         )
@@ -210,10 +186,10 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
     say_table(list(states.items()), _state_columns(max(states.values())))
     if queues:
         say_heading("Queues")
-        say_table(queues, queue_columns(queues, now))
+        say_table(queues, queue_columns(queues, workers.now))
     say_heading("Workers")
-    if workers:
-        say_table(workers, worker_columns(now))
+    if workers.workers:
+        say_table(workers.workers, worker_columns(workers.now))
     else:
         say(f"None is registered; {START_A_WORKER}.")
     if figures is not None:

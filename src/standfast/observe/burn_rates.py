@@ -165,15 +165,9 @@ def promise(objective: Objective) -> str:
     return f"{percent(objective.target)} of {whose} {what}, over {objective.over} d"
 
 
-def budget(standing: Standing) -> str:
+def budget(left: float) -> str:
     """Return what is left of a budget: `62 %`, or by how much it is overdrawn."""
-    left = standing.budget_left
     return percent(left, 1) if left >= 0 else f"overdrawn by {percent(-left, 1)}"
-
-
-def share(standing: Standing) -> str:
-    """Return what share was good, in percent."""
-    return "" if standing.share is None else percent(standing.share)
 
 
 def burn(rate: float) -> str:

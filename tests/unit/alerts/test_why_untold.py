@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from standfast.model.alerts import AlertRule, Check, Severity, Silence
+from standfast.admin.alerts import alert_rows
+from standfast.cli import alerts
+from standfast.model.alerts import Alert, AlertRule, Check, Severity, Silence
 from standfast.model.display import moment
 from standfast.observe.alerts.board import EMPTY, Board, Said
-from standfast.observe.alerts.evaluation import Round, evaluate, why_untold
+from standfast.observe.alerts.evaluation import Round, evaluate
 from standfast.observe.alerts.observations import Breach
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,6 +23,12 @@ SILENCES = (
 )
 LATELY = (Said("old", "mail", fired_at=LATER - timedelta(seconds=RULE.cool_down)),)
 QUIET = {"quiet": True, "quiet_until": LATER}
+
+
+def why_untold(alert: Alert, now: datetime) -> str:
+    """Return what the command line says of it."""
+    [row] = alert_rows([alert])
+    return alerts.why_untold(row, now)
 
 
 def looked(board: Board, *, rule: AlertRule = RULE, now: datetime = NOW, **how: object) -> Board:

@@ -51,7 +51,7 @@ def test_a_rule_is_added_listed_changed_silenced_and_removed(standfast, told, mo
     assert firing(standfast) == []
     assert standfast("alerts", "remove", "mail waits").stdout == "Rule mail waits is removed.\n"
     assert "mail waits" not in rules(standfast)
-    assert_refused(standfast("alerts", "remove", "mail waits"), 2, "no rule is named 'mail waits'")
+    assert_refused(standfast("alerts", "remove", "mail waits"), 1, "there is no alert rule 'mail waits'")
 
 
 @pytest.mark.usefixtures("told")
@@ -89,6 +89,7 @@ def test_all_of_a_rule_can_be_said_as_it_is_added(standfast):
         "name": "mail fails", "check": "failure_rate", "above": 0.2, "over": 900.0, "at_least": 50, "queue": "mail",
         "task": "send", "schedule": None, "hold": 120.0, "severity": "critical", "channels": ["ops", "pager"],
         "cool_down": 0.0, "repeat": None, "enabled": True, "changed": False, "added": True,
+        "unit": "share", "looks_back": True, "needs_enough": True,
     }  # fmt: skip
     removed = answer(standfast("alerts", "remove", "mail fails", "--json"))
     assert (removed["name"], removed["above"]) == ("mail fails", 0.2)
@@ -138,24 +139,31 @@ def test_a_rule_that_is_like_that_already_is_not_changed(standfast):
         (("add", "a", "--check", "queue_age", "--above", "x"), "--above: 'x' is no span"),
         (("add", "a", "--check", "queue_age", "--above", "400d"), "at most a year, as in above=60, not '400d'"),
         (("add", "a", "--check", "failure_rate", "--above", "50"), "a share from 0 to below 1"),
-        (("add", "a", "--check", "queue_age", "--above", "1m", "--over", "5m"), "--over: queue_age looks at"),
-        (("add", "a", "--check", "queue_age", "--above", "1m", "--at-least", "1"), "--at-least: queue_age has"),
+        (("add", "a", "--check", "queue_age", "--above", "1m", "--over", "5m"), "queue_age does not use over"),
+        (
+            ("add", "a", "--check", "queue_age", "--above", "1m", "--at-least", "1"),
+            "queue_age does not use at_least",
+        ),
         (("add", "a", "--check", "queue_age", "--above", "1m", "--task", "t"), "queue_age is not about a task"),
         (("add", "a", "--check", "queue_age", "--above", "1m", "--repeat", "1s"), "repeat must be 60 seconds"),
-        (("add", "a", "--check", "queue_age", "--above", "1m", "--repeat", "no"), "1h30m or 2d, or never"),
+        (("add", "a", "--check", "queue_age", "--above", "1m", "--repeat", "no"), "15m or 2h, or never"),
         (("add", "a", "--check", "queue_age", "--above", "1m", "--channel", "opps"), "did you mean ops?"),
         (("add", "", "--check", "queue_age", "--above", "1m"), "a name of 1 to 100 letters"),
         (("remove", "queue_age"), "rule 'queue_age' is declared by an app: switch it off"),
-        (("remove", "queue_ages"), "did you mean queue_age?"),
         (("set", "queue_age", "--channel", "opps"), "did you mean ops?"),
         (("set", "queue_age", "--channel", "ops", "--every-channel"), "say one of them"),
-        (("set", "queue_age", "--at-least", "5"), "--at-least: queue_age has neither a share nor a percentile"),
+        (("set", "queue_age", "--at-least", "5"), "queue_age does not use at_least"),
         (("set", "failure_rate", "--at-least", "0"), "at_least must be a whole number from 1 on"),
         (("set", "queue_age", "--every-channel", "--reset"), "say what to change"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(standfast, command, words):
     assert_refused(standfast("alerts", *command), 2, words)
+
+
+@pytest.mark.usefixtures("told")
+def test_a_rule_that_is_not_there_is_guessed(standfast):
+    assert_refused(standfast("alerts", "remove", "queue_ages"), 1, "did you mean queue_age?")
 
 
 @pytest.mark.usefixtures("told")

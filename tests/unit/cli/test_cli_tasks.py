@@ -89,7 +89,7 @@ def test_one_is_shown_with_all_that_is_known_of_it(standfast):
         "after 2 min: expire",
         "kept for 1 min",
         "process, 100 MB of memory at most",
-        "2; 1 at 03:00–03:15 UTC",
+        "2 at a time in each process; 1 at 03:00–03:15 UTC",
         "disk",
         "01:00–02:00 UTC",
         "nightly",

@@ -57,7 +57,7 @@ def test_a_budget_is_overdrawn(stage):
     assert found.budget_left == -4
     assert not found.is_kept
     assert found.fast == found.slow == pytest.approx(5)
-    assert budget(found) == "overdrawn by 400 %"
+    assert budget(found.budget_left) == "overdrawn by 400 %"
 
 
 def test_nothing_has_happened(stage):

@@ -197,9 +197,10 @@ def find_alert(board: Board, alert_id: str) -> Alert:
 def _found(what: str, some: Sequence[Identified], id_end: str) -> Identified:
     meant = [each for each in some if id_end and each.id.endswith(id_end)]
     if not meant:
-        raise AlertNotFoundError(f"no {what} has the id {id_end!r}: `standfast alerts list` shows those there are")
+        raise AlertNotFoundError(Phrase(f"refusal.no_{what}", **{what: id_end}))
     if len(meant) > 1:
-        raise AlertNotFoundError(f"{len(meant)} {what}s have an id that ends in {id_end!r}: give more of it")
+        ids = ", ".join(each.id for each in meant)
+        raise AlertNotFoundError(Phrase("refusal.several_jobs", end=id_end, count=len(meant), ids=ids))
     return meant[0]
 
 

@@ -29,7 +29,7 @@ from standfast.model.alerts import (
     Silence,
     Silenced,
 )
-from standfast.model.display import counted, moment, span
+from standfast.model.display import counted, span
 from standfast.model.ids import new_job_id
 from standfast.observe.alerts.board import Board, Said
 from standfast.observe.alerts.observations import Breach, Key, by_key
@@ -48,18 +48,6 @@ def heard(alert: Alert) -> str:
     if alert.acknowledged_at is not None:
         return "acknowledged"
     return NOT_TOLD_YET if alert.untold else TOLD
-
-
-def why_untold(alert: Alert, now: datetime) -> str:
-    """Return why people have not heard of an alert that fires, as the last round found, and until when; or ""."""
-    says = heard(alert)
-    if says == TOLD:
-        return ""
-    lasts = alert.held_until is not None and alert.held_until > now
-    until = f" until {moment(alert.held_until, now)}" if alert.held_until is not None and lasts else ""
-    if says != NOT_TOLD_YET:
-        return f"{says}{until if alert.held is Held.SILENCE else ''}"
-    return f"{says}: {alert.held}{until}" if lasts else f"{says}: waits for the next round"
 
 
 def notice_of(kind: NoticeKind, alerts: Sequence[Alert], now: datetime, labels: Mapping[str, str]) -> Notice:

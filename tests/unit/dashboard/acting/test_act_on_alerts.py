@@ -8,6 +8,7 @@ import pytest
 from dashboard_alerts import alert, publish_watching, put
 from standfast.admin.operation import NotAllowedError, NotThereError, Role, WrongRequestError
 from standfast.admin.registry import BY_NAME
+from standfast.errors import AlertNotFoundError
 from standfast.model.alerts import Severity
 from standfast.observe.alerts.board_changes import read_board
 from standfast.observe.alerts.delivery import DELIVER, QUEUE
@@ -32,7 +33,7 @@ def test_somebody_looks_after_an_alert(stage):
     [seen] = stage.read("alerts.list").alerts
     assert (seen.acknowledged_by, seen.acknowledged_at) == ("ada", stage.clock.now())
     assert noted(stage) == ("alerts.acknowledge", "ada", "", "acknowledged by ada")
-    with pytest.raises(NotThereError, match="there is no alert 'nix'"):
+    with pytest.raises(AlertNotFoundError, match="there is no alert 'nix'"):
         stage.act("alerts.acknowledge", id="nix")
 
 
@@ -43,7 +44,7 @@ def test_somebody_takes_back_that_they_look_after_an_alert(stage):
     [seen] = stage.read("alerts.list").alerts
     assert (seen.acknowledged_by, seen.acknowledged_at) == (None, None)
     assert noted(stage) == ("alerts.unacknowledge", "ada", "", "not acknowledged")
-    with pytest.raises(NotThereError, match="there is no alert 'nix'"):
+    with pytest.raises(AlertNotFoundError, match="there is no alert 'nix'"):
         stage.act("alerts.unacknowledge", id="nix")
 
 
@@ -56,7 +57,7 @@ def test_a_rule_is_silenced_for_a_subject_and_the_silence_ended(stage):
     assert noted(stage)[3] == f"silent until {done.until.isoformat()}"
     stage.act("alerts.unsilence", Role.OPERATOR, id=done.id)
     assert stage.read("alerts.list").silences == ()
-    with pytest.raises(NotThereError, match="there is no silence"):
+    with pytest.raises(AlertNotFoundError, match="there is no silence"):
         stage.act("alerts.unsilence", id=done.id)
 
 

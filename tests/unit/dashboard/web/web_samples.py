@@ -157,7 +157,7 @@ RULES = tuple(
 )  # fmt: skip
 OBJECTIVES = tuple(
     objectives.ObjectiveSeen(
-        name=name, target=0.999, task=None if queue else "shop.send_email", queue=queue, start_within=within, over=28, good=good,
+        name=name, promise=NASTY, target=0.999, task=None if queue else "shop.send_email", queue=queue, start_within=within, over=28, good=good,
         bad=bad, share=good / (good + bad) if good else None, budget_left=left, kept=left >= 0, burn_fast=2.5, burn_slow=0.0,
         burns=tuple(objectives.BurnSeen(over=over, rate=rate) for over, rate in ((300.0, 21.0), (3600.0, 2.5), (21600.0, 0.0))),
     )
