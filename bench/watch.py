@@ -28,6 +28,7 @@ from places import HERE, PLACES, Place
 from processes import cpu_seconds
 from servers.process import free_port
 from standfast import Standfast, State
+from standfast.stores.contract import count_states
 
 AIM = 1.03
 """The processor time of a drain that is watched, by that of one that is not, should be at most this."""
@@ -132,7 +133,7 @@ class Drainer:
         self._given += jobs
         before, give_up_at = self._spent(), time.monotonic() + PATIENCE
         call(verbs.resume("default"))
-        while call(verbs.queue_ages()).queues or call(verbs.count())[State.COMPLETED] < self._given:
+        while call(verbs.queue_ages()).queues or call(count_states(verbs))[State.COMPLETED] < self._given:
             if self._worker.poll() is not None or time.monotonic() > give_up_at:
                 raise TimeoutError
             time.sleep(POLL)

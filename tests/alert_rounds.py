@@ -62,4 +62,4 @@ class Stage:
 
     def deliveries(self) -> list[Job]:
         """Return the jobs that bring notices to people."""
-        return list(self.harness.run(self.harness.verbs.list_jobs(JobFilter(queue=QUEUE, limit=1000))))
+        return list(self.harness.run(self.harness.verbs.list_jobs(JobFilter(queue=QUEUE, limit=1000))).jobs)

@@ -13,6 +13,7 @@ from redis import Redis
 
 from standfast.model.clock import Clock
 from standfast.stores.backend import Backend
+from standfast.stores.contract import count_states
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.sqlite.store import SqliteBackend
 
@@ -64,7 +65,7 @@ def with_query(url: str, **query: str) -> str:
 def make_tables(url: str) -> None:
     """Let the store make its tables."""
     with closing(_postgres(url, None)) as backend:
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
 
 
 def _emptied(request: pytest.FixtureRequest, url: str) -> str:

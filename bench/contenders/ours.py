@@ -15,6 +15,7 @@ import ours_app
 
 from processes import cpu_seconds
 from standfast import State
+from standfast.stores.contract import count_states
 
 _WORKER = [sys.executable, "-c", "from standfast.cli.main import main; main()", "worker", "ours_app:app"]
 
@@ -54,7 +55,7 @@ def drain(count: int, processes: int = 1, task: str = "noop") -> float:
         ours_app.app.tasks[task].enqueue_many({"n": number} for number in range(count))
         with _workers(processes):
             rate = drained(count)
-        done = ours_app.app.call(ours_app.app.verbs.count())[State.COMPLETED]
+        done = ours_app.app.call(count_states(ours_app.app.verbs))[State.COMPLETED]
     if done != count:
         sys.exit(f"bench: {done} jobs were completed of {count}: something is wrong")
     return rate
@@ -65,7 +66,7 @@ def drain_put_aside(count: int) -> float:
     with _ready():
         ours_app.noop.enqueue_many({"n": number} for number in range(count))
         with workers([*_WORKER[:-1], "ours_app:without_tasks"]):
-            while ours_app.app.call(ours_app.app.verbs.count())[State.BLOCKED] < count:
+            while ours_app.app.call(count_states(ours_app.app.verbs))[State.BLOCKED] < count:
                 time.sleep(0.1)
         with _workers():
             return drained(count)

@@ -72,7 +72,7 @@ class Ours:
     async def played(self) -> list[Played]:
         """Return all jobs with their histories."""
         run, verbs = self._backend.arun, self._backend.verbs
-        jobs = await run(verbs.list_jobs(JobFilter(limit=len(self._numbers) + 1)))
+        jobs = (await run(verbs.list_jobs(JobFilter(limit=len(self._numbers) + 1)))).jobs
         histories = [await run(verbs.history(job.id)) for job in jobs]
         played = [self._played(job, history) for job, history in zip(jobs, histories, strict=True)]
         return sorted(played, key=lambda job: job.number)

@@ -95,7 +95,7 @@ class Premises(Shop):
                 stage._runner.close()
 
     def jobs(self, **wanted):
-        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1000, **wanted)))
+        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1000, **wanted))).jobs
 
     def all_paths(self):
         """Return a path of every page, by its name."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from fleet_app import make_app
 
 from standfast.errors import KeyTakenError
+from standfast.stores.contract import count_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def tell(line: str) -> None:
 if __name__ == "__main__":
     order = Order(**json.loads(sys.stdin.readline()))
     app = make_app(order.url)
-    app.call(app.verbs.count())
+    app.call(count_states(app.verbs))
     tell("ready")
     sys.stdin.readline()
     together = threading.Barrier(order.threads)

@@ -26,6 +26,7 @@ from ledger import VARIABLE, Ledger
 
 from standfast.model.job import Attempt, Job
 from standfast.model.states import State
+from standfast.stores.contract import count_states
 from standfast.stores.values import JobFilter, Worker
 
 PROVE = os.environ.get("STANDFAST_PROVE") == "1"
@@ -185,13 +186,13 @@ class Fleet:
         return found
 
     def jobs(self) -> tuple[Job, ...]:
-        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1_000_000))).jobs
 
     def history(self, job_id: str) -> tuple[Attempt, ...]:
         return self.app.call(self.app.verbs.history(job_id))
 
     def count(self, state: State) -> int:
-        return self.app.call(self.app.verbs.count())[state]
+        return self.app.call(count_states(self.app.verbs))[state]
 
     def wait_for(self, job_id: str, *states: State, within: float = PATIENCE) -> Job:
         wait_until(lambda: self.job(job_id).state in states, within, f"job {job_id} in {', '.join(states)}")
@@ -201,7 +202,7 @@ class Fleet:
         try:
             wait_until(lambda: self.count(State.COMPLETED) >= count, within, f"the completion of {count} jobs")
         except AssertionError as error:
-            error.add_note(str(self.app.call(self.app.verbs.count())))
+            error.add_note(str(self.app.call(count_states(self.app.verbs))))
             error.add_note("\n".join(map(str, self.workers())))
             raise
 

@@ -171,7 +171,7 @@ class Stage:
         return self.app.handle(job_id).job()
 
     def jobs(self) -> tuple[Job, ...]:
-        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=100_000)))
+        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=100_000))).jobs
 
     def wait_for_completed(self, job_ids: Sequence[str]) -> None:
         def left() -> list[str]:

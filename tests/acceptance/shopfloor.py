@@ -22,6 +22,7 @@ from pathlib import Path
 from commands import BRIEF, ask
 
 from standfast.model.states import Move
+from standfast.stores.contract import count_states
 
 HERE = Path(__file__).resolve().parent
 STANDFAST = str(Path(sys.executable).with_name("standfast"))
@@ -187,7 +188,7 @@ class Shop:
 
     def counts(self):
         """Return how many jobs are in each state that occurs."""
-        return {str(state): count for state, count in self.app.call(self.app.verbs.count()).items() if count}
+        return {str(state): count for state, count in self.app.call(count_states(self.app.verbs)).items() if count}
 
     def become(self, handle, state, within=PATIENCE):
         """Wait until the job is in that state and return it."""

@@ -72,7 +72,7 @@ class Shop:
     def check(self):
         """Compare what callers were told with what is stored; return how many were told what, and have it."""
         with Standfast(self.url) as app:
-            jobs = app.call(app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+            jobs = app.call(app.verbs.list_jobs(JobFilter(limit=1_000_000))).jobs
         stored = Counter(self.ship.arguments.decode(job.payload)["order"] for job in jobs)
         found = [(told, stored[order]) for order, told in enumerate(self.told)]
         wrong = {order: pair for order, pair in enumerate(found) if pair[1] not in COUNTS[pair[0]]}

@@ -37,7 +37,7 @@ def bookings(orders):
 
 
 def requeue_dead(orders):
-    for job in orders.app.call(orders.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))):
+    for job in orders.app.call(orders.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))).jobs:
         assert job.crashes >= 3, job
         orders.app.call(change_job(orders.app.verbs, JobAction.RETRY, job.id))
 

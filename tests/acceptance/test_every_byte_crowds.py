@@ -20,6 +20,7 @@ from standfast.errors import StoreUnavailableError
 from standfast.model.ids import new_job_id
 from standfast.model.job import NewJob
 from standfast.settings import Settings
+from standfast.stores.contract import count_states
 from standfast.stores.url import open_backend
 
 CANCELLED = 10_000 if PROVE else 400
@@ -36,7 +37,7 @@ class World:
     def __init__(self, url, front, end):
         self.proxy = Proxy(("127.0.0.1", front.port), end)
         self.own = open_backend(Settings(url=url))
-        self.own.run(self.own.verbs.count())
+        self.own.run(count_states(self.own.verbs))
         self.url = url.replace(f":{front.port}/", f":{self.proxy.port}/")
 
     def open(self):

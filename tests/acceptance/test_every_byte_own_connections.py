@@ -106,7 +106,7 @@ class World:
         """Compare what the user was told with what is there; return how many trials ended in which way."""
         with self.server.connect() as own:
             rows = {order for (order,) in own.execute("SELECT id FROM orders")}
-        jobs = self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+        jobs = self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1_000_000))).jobs
         stored = Counter(self.ship.arguments.decode(job.payload)["order"] for job in jobs)
         ends = Counter()
         for order, told in enumerate(self.told):

@@ -19,6 +19,7 @@ from fault_proxy import Fault, Harm, Proxy, Way, end_in_postgres
 from servers import PgBouncer, PostgresServer
 from standfast.errors import StoreError
 from standfast.model.ids import new_job_id
+from standfast.stores.contract import count_states
 from standfast.stores.postgres.store import PostgresBackend
 from standfast.stores.values import ClaimRequest, WorkerBeat
 
@@ -54,7 +55,7 @@ class World:
         query = {"schema": self.schema, "sslmode": "disable", "gssencmode": "disable"}
         self.server, self.own = server, server.connect()
         self.stage = Stage(PostgresBackend(server.url(**query)))
-        self.stage.own.run(self.stage.own.verbs.count())
+        self.stage.own.run(count_states(self.stage.own.verbs))
         front = pooler or server
         url = front.url(**query, application_name=HARMED, **({"pooler": "transaction"} if pooler else {}))
         self._url = url.replace(f":{front.port}/", ":{port}/")

@@ -25,7 +25,7 @@ from standfast.errors import StoreError
 from standfast.model.crash import Death, DeathKind
 from standfast.model.job import Ending, JobAction, NewJob, OnConflict, Progress
 from standfast.model.states import Move, State
-from standfast.stores.contract import Store, cancel_job, change_job
+from standfast.stores.contract import Store, cancel_job, change_job, count_states
 from standfast.stores.sqlite.engine import Entry
 from standfast.stores.sqlite.store import SqliteBackend
 from standfast.stores.values import ClaimRequest, WorkerBeat, WorkerInfo
@@ -148,14 +148,14 @@ VERBS: dict[str, Callable[[Harness], Make]] = {
         State.RUNNING,
         lambda verbs, job: verbs.finish(job.worker, [Ending(job.ref, Move.COMPLETE, result=b"42")]),
     ),
-    "cancel": placed(State.READY, lambda verbs, job: cancel_job(verbs, job.job_id)),
-    "requeue": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.RETRY, job.job_id)),
-    "discard": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.DISCARD, job.job_id)),
-    "supersede": placed(
+    "change_jobs cancel": placed(State.READY, lambda verbs, job: cancel_job(verbs, job.job_id)),
+    "change_jobs requeue": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.RETRY, job.job_id)),
+    "change_jobs discard": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.DISCARD, job.job_id)),
+    "change_jobs supersede": placed(
         State.DEAD,
         lambda verbs, job: change_job(verbs, JobAction.DISCARD, job.job_id, instead=NewJob("new", "task", b"")),
     ),
-    "reschedule": placed(
+    "change_jobs reschedule": placed(
         State.SCHEDULED,
         lambda verbs, job: change_job(
             verbs, JobAction.RESCHEDULE, job.job_id, FakeClock().now() + timedelta(hours=2)
@@ -176,7 +176,7 @@ VERBS: dict[str, Callable[[Harness], Make]] = {
     "forget_dead": placed(State.DEAD, lambda verbs, _: verbs.forget_dead(timedelta(0), 10)),
 }
 READING = {
-    *("glance", "get", "list_jobs", "search_jobs", "history", "memos", "queues", "workers", "queue_ages", "count"),
+    *("glance", "get", "list_jobs", "history", "memos", "queues", "workers", "queue_ages"),
     *("situation", "unsettled", "records", "due_records", "fires"),
 }
 
@@ -199,7 +199,7 @@ class Scene:
             if not self.is_cold:
                 backend.run(backend.verbs.resume("nothing"))
                 backend.run(backend.verbs.beat([]))
-                backend.run(backend.verbs.count())
+                backend.run(count_states(backend.verbs))
             for job in self.beside:
                 entry = Entry(backend.verbs.enqueue([job]))
                 backend._engine()._writers[Access.WRITE].put_in_line(entry)
@@ -292,7 +292,7 @@ def scene_of(verb: str, folder: Path, **fields: Any) -> Scene:
     base.mkdir()
     with closing(SqliteBackend(base / "jobs.db", clock=clock)) as backend:
         make = VERBS[verb](Harness(backend, clock))
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
     return Scene(base, clock, make, **fields)
 
 

@@ -25,6 +25,7 @@ from standfast.errors import StoreError, StoreUnavailableError
 from standfast.model.ids import new_job_id
 from standfast.model.job import NewJob
 from standfast.model.states import State
+from standfast.stores.contract import count_states
 from standfast.stores.postgres.store import PostgresBackend
 from standfast.stores.postgres.url import POOL_SIZE
 from standfast.stores.redis.store import RedisBackend
@@ -138,7 +139,7 @@ def test_every_instruction_of_a_call(books, kind, is_warm, measured):
     """Wherever a thread is interrupted, it and others can call as before, and get what is theirs."""
     runs = Counter()
     with books.store() as warm:
-        warm.run(warm.verbs.count())
+        warm.run(count_states(warm.verbs))
 
         def call():
             with suppress(StoreError):

@@ -47,7 +47,7 @@ def test_what_is_full_here_another_idle_worker_takes(fleet_on, tmp_path):
     }
 
     def running() -> Counter[tuple[str, str]]:
-        jobs = fleet.app.call(fleet.app.verbs.list_jobs(JobFilter(states=(State.RUNNING,), limit=100)))
+        jobs = fleet.app.call(fleet.app.verbs.list_jobs(JobFilter(states=(State.RUNNING,), limit=100))).jobs
         return Counter((kind_of[job.id], fleet.history(job.id)[-1].worker) for job in jobs)
 
     [one] = fleet.start_workers(1, concurrency=20)

@@ -18,7 +18,7 @@ from long_app import SHARED, STEPS
 
 from standfast.model.job import JobAction
 from standfast.model.states import State
-from standfast.stores.contract import change_job
+from standfast.stores.contract import change_job, count_states
 from standfast.stores.values import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=1_500))
@@ -60,7 +60,7 @@ def bookings(fleet):
 
 def requeue_dead(fleet):
     """Do as an operator does with those that were running when their process was killed for the third time."""
-    for job in fleet.app.call(fleet.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))):
+    for job in fleet.app.call(fleet.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))).jobs:
         assert job.crashes >= 3, job
         fleet.app.call(change_job(fleet.app.verbs, JobAction.RETRY, job.id))
 
@@ -109,7 +109,7 @@ def test_every_step_of_an_order_takes_effect_once_whatever_dies(fleet, measured)
         requeue_dead(fleet)
         return fleet.count(State.COMPLETED) == len(jobs)
 
-    wait_until(all_completed, LONG, f"the completion of all: {fleet.app.call(fleet.app.verbs.count())}")
+    wait_until(all_completed, LONG, f"the completion of all: {fleet.app.call(count_states(fleet.app.verbs))}")
     check(fleet, jobs)
     again = sum(in_bank(fleet, "call").values()) - sum(in_bank(fleet, "effect").values())
     measured(f"{kills} kills, {len(jobs)} orders, {again} calls of the bank came twice, no effect did")

@@ -47,7 +47,7 @@ def placed(orders):
 
 
 def enqueued(orders):
-    jobs = orders.app.call(orders.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+    jobs = orders.app.call(orders.app.verbs.list_jobs(JobFilter(limit=1_000_000))).jobs
     return Counter(orders.tasks.ship.arguments.decode(job.payload)["order"] for job in jobs)
 
 

@@ -14,7 +14,7 @@ from standfast.model.ids import new_job_id
 from standfast.model.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
 from standfast.model.records import Change, Kind
 from standfast.model.states import Move, State
-from standfast.stores.contract import Store, cancel_job, change_job
+from standfast.stores.contract import Store, cancel_job, change_job, count_states
 from standfast.stores.values import ClaimRequest, JobFilter, Vitals, WorkerBeat, WorkerInfo
 from standfast.stores.verb import Verb
 from standfast.testing.clock import FakeClock
@@ -172,7 +172,7 @@ class Stage:
 
     def set_count(self):
         self._job()
-        return Scene(lambda verbs: verbs.count(), lambda counts: counts[State.READY] > 0)
+        return Scene(count_states, lambda counts: counts[State.READY] > 0)
 
     def set_records(self):
         name = self._queue

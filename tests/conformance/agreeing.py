@@ -27,7 +27,7 @@ from standfast.model.job import (
 from standfast.model.memos import SLEEPING, Save, signal_memo, signal_reason
 from standfast.model.records import Change, Decision, Fire, FireCause, Kind
 from standfast.model.states import CLAIMED, ENDINGS, Move, Reason, State
-from standfast.stores.contract import Store, cancel_job, change_job
+from standfast.stores.contract import Store, cancel_job, change_job, count_states
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.values import ClaimAnswer, ClaimRequest, JobFilter, Vitals, WorkerBeat, WorkerInfo
 from standfast.stores.verb import Verb
@@ -93,7 +93,7 @@ class History:
         which = self._filter()
         self._ask(lambda verbs: verbs.list_jobs(which))
         self._ask(lambda verbs: verbs.unsettled(None))
-        self._ask(lambda verbs: verbs.count())
+        self._ask(count_states)
         self._ask(lambda verbs: verbs.queue_ages())
         self._look_at_records()
 

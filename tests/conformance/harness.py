@@ -117,7 +117,7 @@ class Harness:
 
     def snapshot(self) -> Snapshot:
         """Return everything that the store shows."""
-        jobs = self.run(self.verbs.list_jobs(JobFilter(limit=1000)))
+        jobs = self.run(self.verbs.list_jobs(JobFilter(limit=1000))).jobs
         histories = tuple(self.history(job.id) for job in jobs)
         memos = tuple(self.run(self.verbs.memos(job.id)) for job in jobs)
         return Snapshot(jobs, histories, memos, self.run(self.verbs.queues()), self.run(self.verbs.workers()))

@@ -43,7 +43,7 @@ class LateStarts:
         job_id = harness.enqueue(run_at=LATEST, start_within=ages)
         assert (harness.job(job_id).run_at, harness.job(job_id).start_by) == (LATEST, LATEST)
         assert harness.run(harness.verbs.situation(job_id)) is not None
-        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == [job_id]
+        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter())).jobs] == [job_id]
         worker = harness.register()
         assert harness.claimed_ids(worker) == []
         harness.clock.advance((LATEST - harness.clock.now()).total_seconds())
@@ -57,7 +57,7 @@ class LateStarts:
         harness.run(change_job(harness.verbs, JobAction.RESCHEDULE, job_id, when))
         assert abs(harness.job(job_id).run_at - when) < _in(86_401)
         assert harness.run(harness.verbs.situation(job_id)) is not None
-        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == [job_id]
+        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter())).jobs] == [job_id]
         assert [age.name for age in harness.run(harness.verbs.queue_ages()).queues] in ([], ["default"])
         other = harness.enqueue()
         assert other in harness.claimed_ids(worker)

@@ -20,7 +20,7 @@ def _complete(harness: Harness, keep: timedelta | None, result: bytes | None = b
 
 
 def _views(harness: Harness, job_id: str) -> list[Job]:
-    (listed,) = (job for job in harness.run(harness.verbs.list_jobs(JobFilter())) if job.id == job_id)
+    (listed,) = (job for job in harness.run(harness.verbs.list_jobs(JobFilter())).jobs if job.id == job_id)
     situation = harness.run(harness.verbs.situation(job_id))
     assert situation is not None
     return [harness.job(job_id), listed, situation.job]

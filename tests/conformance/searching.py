@@ -8,18 +8,19 @@ from msgspec.structs import replace
 from conformance.harness import Harness
 from standfast.model.job import Failure
 from standfast.model.states import Move, State
+from standfast.stores.contract import count_states
 from standfast.stores.values import JobFilter
 
 
 def _ids(harness: Harness, which: JobFilter) -> list[str]:
-    return [job.id for job in harness.run(harness.verbs.list_jobs(which))]
+    return [job.id for job in harness.run(harness.verbs.list_jobs(which)).jobs]
 
 
 def _searched(harness: Harness, which: JobFilter, span: int) -> list[str]:
     """Return what all pages of a search have, which end after as many as there are jobs at the most."""
     found: list[str] = []
     for _ in range(100):
-        page = harness.run(harness.verbs.search_jobs(which, span))
+        page = harness.run(harness.verbs.list_jobs(which, span))
         assert len(page.jobs) <= which.limit
         found += [job.id for job in page.jobs]
         if page.next is None:
@@ -92,9 +93,9 @@ class Searching:
         """What no index leads to is not looked for beyond it, and the page says where to go on."""
         rare = harness.enqueue(task="rare")
         others = [harness.enqueue() for _ in range(9)]
-        page = harness.run(harness.verbs.search_jobs(JobFilter(task="rare"), 6))
+        page = harness.run(harness.verbs.list_jobs(JobFilter(task="rare"), 6))
         assert (page.jobs, page.next) == ((), others[3])
-        page = harness.run(harness.verbs.search_jobs(JobFilter(task="rare", before=page.next), 6))
+        page = harness.run(harness.verbs.list_jobs(JobFilter(task="rare", before=page.next), 6))
         assert ([job.id for job in page.jobs], page.next) == ([rare], None)
 
     def test_a_worker_has_its_claims(self, harness: Harness) -> None:
@@ -132,4 +133,4 @@ class Searching:
             harness.finish(worker, claim.ref, Move.COMPLETE)
         counted = {queue.name: dict(queue.states) for queue in harness.run(harness.verbs.queues())}
         assert counted == {"a": {State.COMPLETED: 3}, "b": {State.COMPLETED: 2}}
-        assert harness.run(harness.verbs.count())[State.COMPLETED] == 5
+        assert harness.run(count_states(harness.verbs))[State.COMPLETED] == 5

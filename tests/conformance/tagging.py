@@ -12,7 +12,7 @@ from standfast.stores.values import JobFilter
 
 def _found(harness: Harness, **conditions: Any) -> list[str]:
     """Return the ids of the jobs that are listed, oldest first."""
-    jobs = harness.run(harness.verbs.list_jobs(JobFilter(**conditions)))
+    jobs = harness.run(harness.verbs.list_jobs(JobFilter(**conditions))).jobs
     return [job.id for job in jobs[::-1]]
 
 
@@ -112,7 +112,7 @@ class Tagging:
         harness.enqueue(metadata={"n": "1"}, queue="q")
         wanted = [ids[5], ids[3], ids[1]]
         where: dict[str, Any] = {"tags": ("t",), "metadata": {"n": "1"}, "queue": "q", "states": (State.READY,)}
-        first = [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter(**where, limit=2)))]
+        first = [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter(**where, limit=2))).jobs]
         assert first == wanted[:2]
-        second = harness.run(harness.verbs.list_jobs(JobFilter(**where, limit=2, before=first[-1])))
+        second = harness.run(harness.verbs.list_jobs(JobFilter(**where, limit=2, before=first[-1]))).jobs
         assert [job.id for job in second] == wanted[2:]

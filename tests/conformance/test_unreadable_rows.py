@@ -24,7 +24,7 @@ from standfast.model.crash import DeathKind
 from standfast.model.job import UNREADABLE, Ending, Failure, JobAction, Verdict
 from standfast.model.records import Kind
 from standfast.model.states import Move, State
-from standfast.stores.contract import cancel_job, change_job
+from standfast.stores.contract import cancel_job, change_job, count_states
 from standfast.stores.values import JobFilter, WorkerBeat
 from standfast.testing.faults import Faults
 from standfast.testing.worker import InProcessWorker, KitEnvironment, Run
@@ -165,12 +165,12 @@ def look_at_everything(harness: Harness, job_id: str) -> None:
     harness.snapshot()
     assert harness.run(verbs.situation(job_id)) is not None
     assert job_id in harness.run(verbs.glance([job_id]))
-    assert job_id in {job.id for job in harness.run(verbs.search_jobs(JobFilter(), 1000)).jobs}
+    assert job_id in {job.id for job in harness.run(verbs.list_jobs(JobFilter(), 1000)).jobs}
     for which in (JobFilter(tags=("t",)), JobFilter(states=frozenset({State.READY, State.SCHEDULED, State.DEAD}))):
         harness.run(verbs.list_jobs(which))
     harness.run(verbs.queue_ages())
     harness.run(verbs.unsettled(None))
-    assert all(number >= 0 for number in harness.run(verbs.count()).values())
+    assert all(number >= 0 for number in harness.run(count_states(verbs)).values())
 
 
 def claim_all(harness: Harness, worker: str) -> list[Any]:
@@ -207,9 +207,9 @@ def test_a_damaged_row_costs_one_job(scene: Scene) -> None:
     assert UNREADABLE in (job.error or "")
     assert harness.last_attempt(scene.damaged).how == Move.DIE
     assert {harness.job(job_id).state for job_id in scene.sound} == {State.COMPLETED}
-    assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter(states=frozenset({State.DEAD}))))] == [
-        scene.damaged
-    ]
+    assert [
+        job.id for job in harness.run(harness.verbs.list_jobs(JobFilter(states=frozenset({State.DEAD})))).jobs
+    ] == [scene.damaged]
     assert harness.run(harness.verbs.unsettled(None)) == 0
 
 

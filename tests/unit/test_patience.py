@@ -86,7 +86,7 @@ async def _awaited(coroutine):
 
 
 def stored(app):
-    return [job.id for job in app.call(app.verbs.list_jobs(JobFilter()))]
+    return [job.id for job in app.call(app.verbs.list_jobs(JobFilter())).jobs]
 
 
 TROUBLES = [
@@ -141,7 +141,7 @@ async def test_who_is_cancelled_between_two_tries_is_told_that_it_may_be_stored(
     enqueueing.cancel()
     with pytest.raises(asyncio.CancelledError) as caught:
         await enqueueing
-    (job_id,) = [job.id for job in await app.acall(app.verbs.list_jobs(JobFilter()))]
+    (job_id,) = [job.id for job in (await app.acall(app.verbs.list_jobs(JobFilter()))).jobs]
     assert caught.value.__notes__ == [MAY_BE_STORED.format(job_id)]
 
 

@@ -50,7 +50,7 @@ def add(app):
 
 
 def stored(app: Standfast) -> tuple[Job, ...]:
-    return app.call(app.verbs.list_jobs(JobFilter(limit=10_000)))
+    return app.call(app.verbs.list_jobs(JobFilter(limit=10_000))).jobs
 
 
 def test_a_task_is_called_like_its_function(add):

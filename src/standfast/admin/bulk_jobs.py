@@ -37,6 +37,7 @@ from standfast.model.display import one_line
 from standfast.model.job import ACTS_ON, Job, JobAction
 from standfast.model.phrases import Phrase, in_english, phrase_in
 from standfast.model.states import State
+from standfast.stores.contract import count_states
 
 
 class DeadAsked(RequestStruct, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ async def group_dead(desk: OperationContext, asked: DeadAsked) -> DeadSeen:
         looked_at += len(found.jobs)
         for job in found.jobs:
             grouped.setdefault(group_of(job), []).append(job)
-    counts = await desk.ask(desk.verbs.count())
+    counts = await desk.ask(count_states(desk.verbs))
     groups = (_group(name, jobs) for name, jobs in grouped.items())
     return DeadSeen(
         now=selection.now,

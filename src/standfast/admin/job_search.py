@@ -307,7 +307,7 @@ async def page_of(desk: OperationContext, selection: Selection, limit: int) -> F
         return Found((), None)
     which = replace(selection.which, limit=limit)
     if selection.wanted is None:
-        page = await desk.ask(desk.verbs.search_jobs(which, REACH))
+        page = await desk.ask(desk.verbs.list_jobs(which, REACH))
         return Found(page.jobs, page.next, bounded=page.next is not None and len(page.jobs) < limit)
     async with desk.office.searching.turn():
         return await _sifted(desk, replace(which, limit=min(_FIRST, _PAGE)), selection.wanted, limit)
@@ -321,7 +321,7 @@ async def _sifted(desk: OperationContext, which: JobFilter, wanted: Wanted, limi
     """
     found: list[Job] = []
     left, weight = SPAN - which.limit, 0
-    page: JobPage | None = await desk.ask(desk.verbs.search_jobs(which, REACH))
+    page: JobPage | None = await desk.ask(desk.verbs.list_jobs(which, REACH))
     while page is not None:
         jobs = page.jobs
         weight += _weight(jobs)
@@ -339,7 +339,7 @@ async def _sifted(desk: OperationContext, which: JobFilter, wanted: Wanted, limi
 
 
 async def _next(desk: OperationContext, which: JobFilter) -> JobPage | None:
-    return await desk.ask(desk.verbs.search_jobs(which, REACH))
+    return await desk.ask(desk.verbs.list_jobs(which, REACH))
 
 
 async def _nothing() -> None:

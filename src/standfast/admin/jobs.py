@@ -279,7 +279,7 @@ async def count_jobs(desk: OperationContext, asked: CountAsked) -> JobsCounted:
 
 async def _after_the_newest(desk: OperationContext) -> str:
     """Return an id beyond all that there are: the clock of a client may be ahead, and so are its ids."""
-    page = await desk.ask(desk.verbs.search_jobs(JobFilter(limit=1), 1))
+    page = await desk.ask(desk.verbs.list_jobs(JobFilter(limit=1), 1))
     newest = max((UUID(job.id).int for job in page.jobs), default=0)
     return str(UUID(int=min(newest + 1, _LAST)))
 

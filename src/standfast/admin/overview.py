@@ -354,6 +354,6 @@ async def _newest(desk: OperationContext, state: State, counts: Mapping[State, i
         return ()
     which = JobFilter(states=(state,), limit=_LOOKED_AT)
     page = await desk.recall(
-        (state, counts[state]), lambda: desk.ask(desk.verbs.search_jobs(which, _LOOKED_AT)), SELDOM
+        (state, counts[state]), lambda: desk.ask(desk.verbs.list_jobs(which, _LOOKED_AT)), SELDOM
     )
     return page.jobs

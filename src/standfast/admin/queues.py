@@ -126,7 +126,7 @@ async def show_queue(desk: OperationContext, asked: Named) -> QueueSeen:
     if queue is None:
         raise NotThereError(Phrase("refusal.no_queue", queue=asked.name))
     which = JobFilter(states=(State.RUNNING,), queue=queue.name, limit=_MOST_RUNNING)
-    running = await desk.ask(desk.verbs.list_jobs(which))
+    running = (await desk.ask(desk.verbs.list_jobs(which))).jobs
     hours = [each for each in look.windows if (each.about, each.name) == (About.QUEUE, queue.name)]
     windows = [window for each in hours for window in each.windows]
     closing = closing_from(windows, look.now)

@@ -234,7 +234,7 @@ def _dead_since(verbs: Store, since: datetime) -> Verbs[tuple[list[Job], bool]]:
     found: list[Job] = []
     which, left = JobFilter(states=(State.DEAD,), limit=_PAGE), MOST_DEAD
     while left > 0:
-        page: JobPage = yield verbs.search_jobs(which, _REACH)
+        page: JobPage = yield verbs.list_jobs(which, _REACH)
         found += (replace(job, payload=b"", result=None) for job in page.jobs if _died_at(job) >= since)
         if page.next is None:
             return found, True

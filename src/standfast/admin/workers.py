@@ -126,7 +126,7 @@ async def show_worker(desk: OperationContext, asked: WithId) -> WorkerSeen:
     """Show a worker, the jobs it has in hand, the pictures that were taken of it, and what became of orders."""
     worker = await find_worker(desk, asked.id)
     which = JobFilter(worker=worker.info.id, limit=_MOST_JOBS)
-    jobs = await desk.ask(desk.verbs.list_jobs(which))
+    jobs = (await desk.ask(desk.verbs.list_jobs(which))).jobs
     incidents = await desk.ask(list_incidents(desk.verbs))
     orders = await desk.ask(orders_about(desk.verbs, worker.info.id))
     pictures = [each.id for each in incidents if _shows(each.trouble, each.worker, worker.info.id)]

@@ -142,7 +142,7 @@ def say_jobs(wanted: StoreOptions, which: JobFilter, nothing: str, below: str | 
             which = replace(which, before=find_job(wanted, backend, which.before).id)
         if below is not None:
             which = replace(which, before=min(below, which.before or below))
-        found = backend.run(backend.verbs.list_jobs(which))
+        found = backend.run(backend.verbs.list_jobs(which)).jobs
         dead = which.states == (State.DEAD,)
         incidents = _ids_by_job(backend, found) if dead and found else {}
     if wanted.as_json:

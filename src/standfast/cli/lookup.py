@@ -65,7 +65,7 @@ def _no_such_job(wanted: StoreOptions, backend: Backend, job_id: str) -> str:
 def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:
     """Walk from the newest id down, so that a job which comes back meanwhile is not met twice."""
     which = replace(which, limit=_PAGE)
-    while page := backend.run(backend.verbs.list_jobs(which)):
+    while page := backend.run(backend.verbs.list_jobs(which)).jobs:
         yield page
         which = replace(which, before=page[-1].id)
 
@@ -73,13 +73,13 @@ def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:
 def unknown_names(backend: Backend, queue: str | None, task: str | None) -> str | None:
     """Return which of these names nothing in the store has, as far as that is seen, with the one that was meant."""
     view = run_procedure(backend.run, read_catalogue(backend.verbs))
-    seen = backend.run(backend.verbs.list_jobs(JobFilter(limit=_SEEN)))
+    seen = backend.run(backend.verbs.list_jobs(JobFilter(limit=_SEEN))).jobs
     queues = {each.name for each in view.queues} | {each.name for each in backend.run(backend.verbs.queues())}
     queues.update(*(each.info.queues or () for each in backend.run(backend.verbs.workers())))
     tasks = {each.task.name for each in view.tasks} | {each.task for each in seen}
     for kind, name, known in (("queue", queue, queues), ("task", task, tasks)):
         if name is not None and name not in known:
-            if backend.run(backend.verbs.list_jobs(JobFilter(queue=queue, task=task, limit=1))):
+            if backend.run(backend.verbs.list_jobs(JobFilter(queue=queue, task=task, limit=1))).jobs:
                 return None
             meant = closest_name(name, known)
             slip = "" if meant is None else f"; did you mean {one_line(meant)}?"

@@ -20,7 +20,7 @@ from standfast.observe.burn_rates import budget, burn, percent
 from standfast.observe.figures.series import Figures, Series, read_figures
 from standfast.observe.obstacles import START_A_WORKER
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time
+from standfast.stores.contract import ask_time, count_states
 from standfast.stores.verb import run_procedure
 
 LONGEST = timedelta(days=30)
@@ -168,7 +168,7 @@ def stats(wanted: StoreOptions, /, *, since: str | None) -> None:
     back = None if since is None else read_since(since)
     with wanted.admin() as admin:
         backend = admin.backend
-        counts = backend.run(backend.verbs.count())
+        counts = backend.run(count_states(backend.verbs))
         queues = admin.run(list_queues).queues
         workers = admin.run(list_workers)
         figures = None if back is None else find_figures(backend, back)

@@ -92,16 +92,12 @@ class Store(Protocol):
         """Return the job, or None."""
         ...
 
-    def list_jobs(self, which: JobFilter) -> Verb[tuple[Job, ...]]:
-        """Return one page of jobs, newest id first."""
-        ...
+    def list_jobs(self, which: JobFilter, span: int | None = None) -> Verb[JobPage]:
+        """Return one page of jobs, newest id first; with a `span`, after a look at no more than some so many.
 
-    def search_jobs(self, which: JobFilter, span: int) -> Verb[JobPage]:
-        """Return one page of jobs, newest id first, after a look at no more than some `span` of them.
-
-        For what no index leads to, such as a rare task: `list_jobs` passes over all jobs that are not wanted. Which
-        jobs it looks at is the store's own affair: all of them, or only those of a state, a tag, a key. From page
-        to page by `next` every wanted job is found, once.
+        A span is for what no index leads to, such as a rare task: without one, all jobs that are not wanted are
+        passed over. Which jobs are looked at is the store's own affair: all of them, or only those of a state, a
+        tag, a key. From page to page by `next` every wanted job is found, once.
         """
         ...
 
@@ -175,10 +171,6 @@ class Store(Protocol):
         Costs no more with many jobs than with few: of many blocked jobs of one task and payload version, it is
         enough to look at the first UNKNOWN_LOOKED_AT of an index.
         """
-        ...
-
-    def count(self) -> Verb[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included. Costs no more with many finished jobs."""
         ...
 
     def situation(self, job_id: str) -> Verb[Situation | None]:
@@ -336,6 +328,15 @@ def change_job(
 def cancel_job(verbs: Store, job_id: str) -> Verb[Cancellation]:
     """Return the verb that cancels one job. Raises JobNotFoundError."""
     return judged(change_job(verbs, JobAction.CANCEL, job_id), lambda outcome: outcome.cancellation)
+
+
+def count_states(verbs: Store) -> Verb[Mapping[State, int]]:
+    """Return the look at the queues that counts the jobs in each state, zeros included."""
+
+    def add_up(queues: tuple[Queue, ...]) -> Mapping[State, int]:
+        return {state: sum(queue.states.get(state, 0) for queue in queues) for state in State}
+
+    return judged(verbs.queues(), add_up)
 
 
 def ask_time(verbs: Store) -> Verb[DueRecords]:

@@ -298,9 +298,9 @@ class JobFilter(msgspec.Struct, frozen=True):
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """Jobs that a search found, newest id first, and where it goes on: `next` is the `before` of the next page.
+    """One page of jobs, newest id first, and where it goes on: `next` is the `before` of the next page.
 
-    There may be such a page though this one is short, or empty: then the search stopped at the end of its span.
+    There may be such a page though this one is short, or empty: then the look stopped at the end of its span.
     """
 
     jobs: tuple[Job, ...]

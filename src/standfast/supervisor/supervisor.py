@@ -18,6 +18,7 @@ from standfast.model.ids import new_worker_id
 from standfast.model.incidents import InvolvedJob
 from standfast.model.job import ClaimRef
 from standfast.model.states import WAITING, State
+from standfast.stores.contract import count_states
 from standfast.stores.url import public_name
 from standfast.supervisor.child import Child, Phase
 from standfast.supervisor.children import Children
@@ -59,7 +60,7 @@ async def until_drained(
         await asyncio.sleep(LOOK_EVERY)
         nothing_left = at_work() and await calls.until_answered(unsettled, passing=(StoreError,)) == 0
         quiet = quiet + 1 if nothing_left else 0
-    counts = await calls.until_answered(calls.verbs.count, passing=(StoreError,))
+    counts = await calls.until_answered(partial(count_states, calls.verbs), passing=(StoreError,))
     return {state: counts[state] for state in sorted(WAITING) if counts[state]}
 
 

@@ -53,10 +53,10 @@ class Enqueued:
 def all_enqueued(app: Standfast, task: str | None = None) -> list[Enqueued]:
     """Return the jobs in the app's store, of one task or of all, in the order of their ids."""
     found: list[Job] = []
-    page = app.call(app.verbs.list_jobs(JobFilter(task=task, limit=_PAGE)))
+    page = app.call(app.verbs.list_jobs(JobFilter(task=task, limit=_PAGE))).jobs
     while page:
         found += page
-        page = app.call(app.verbs.list_jobs(JobFilter(task=task, limit=_PAGE, before=page[-1].id)))
+        page = app.call(app.verbs.list_jobs(JobFilter(task=task, limit=_PAGE, before=page[-1].id))).jobs
     return [_enqueued(job, app.tasks.get(job.task)) for job in reversed(found)]
 
 

@@ -47,7 +47,7 @@ class Stage:
 
     def told_by(self) -> list[str]:
         """Return the channels by which people are told."""
-        jobs = self.backend.run(self.verbs.list_jobs(JobFilter(queue=QUEUE, limit=100)))
+        jobs = self.backend.run(self.verbs.list_jobs(JobFilter(queue=QUEUE, limit=100))).jobs
         return sorted(job.metadata[CHANNEL_KEY] for job in jobs)
 
 

@@ -15,6 +15,7 @@ from standfast.model.clock import SystemClock
 from standfast.model.job import NewJob
 from standfast.model.states import State
 from standfast.stores.backend import identity_of
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite import migrate
 from standfast.stores.sqlite.migrate import SqliteCopies
 from standfast.stores.sqlite.store import SqliteBackend
@@ -42,7 +43,7 @@ def enqueue(store, *jobs):
 
 
 def jobs_in(store):
-    return sum(store.run(store.verbs.count()).values())
+    return sum(store.run(count_states(store.verbs)).values())
 
 
 def run(path, command, *args, **more):

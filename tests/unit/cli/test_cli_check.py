@@ -26,7 +26,7 @@ SECOND = timedelta(seconds=1)
 
 
 def canaries(world):
-    return world.do(world.verbs.list_jobs(JobFilter(task=CANARY)))
+    return world.do(world.verbs.list_jobs(JobFilter(task=CANARY))).jobs
 
 
 def failed_report(result):

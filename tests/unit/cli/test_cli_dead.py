@@ -93,7 +93,7 @@ class TestDead:
 
     def test_one_settled_by_someone_else_meanwhile_is_passed_over(self, world, standfast, monkeypatch):
         mine, theirs = sorted([world.dead(), world.dead()], reverse=True)
-        page = world.do(world.verbs.list_jobs(JobFilter(states=(State.DEAD,))))
+        page = world.do(world.verbs.list_jobs(JobFilter(states=(State.DEAD,)))).jobs
         monkeypatch.setattr(bulk, "pages", lambda _backend, _which: iter([page]))
         world.do(change_job(world.verbs, JobAction.RETRY, theirs))
         assert answer(standfast("dead", "retry", "--all", "--yes", "--json")) == {"done": 1, "errors": []}

@@ -44,7 +44,7 @@ class TestBackfill:
         assert standfast("schedules", "backfill", "hourly", *between).stdout == "3 jobs were enqueued.\n"
         made = [fire for fire in fires_of(world, "hourly") if fire.cause is FireCause.BACKFILL]
         assert [fire.planned for fire in made] == [hour(1), hour(3), hour(4)]
-        assert len(world.do(world.verbs.list_jobs(JobFilter(task="report")))) == 3
+        assert len(world.do(world.verbs.list_jobs(JobFilter(task="report"))).jobs) == 3
         again = standfast("schedules", "backfill", "hourly", *between)
         assert again.stdout.startswith("Nothing is to be backfilled")
         assert answer(standfast("schedules", "backfill", "hourly", *between, "--again", "--json"))["count"] == 4

@@ -21,6 +21,7 @@ from standfast.observe.health.access import LOOPBACK
 from standfast.observe.health.endpoints import Health, Request
 from standfast.observe.metrics.scrape import StoreLook, page
 from standfast.settings import Settings
+from standfast.stores.contract import count_states
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.url import open_backend
 from standfast.stores.values import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
@@ -148,11 +149,11 @@ def test_a_supervisor_tells_what_it_counted_before_and_without_its_store(events,
     assert 'outcome="dead"} 1\n' in first
     assert "\nstandfast_store_up 0\n" in first
     backend = metering.open_backend(Settings(url=f"sqlite:///{tmp_path}/jobs.db"))
-    backend.run(backend.verbs.count())
+    backend.run(count_states(backend.verbs))
     metering._looks._clock = lambda: 1e12  # a second later
     then = metering.answer(ASKED).body.decode()
     assert "\nstandfast_store_up 1\n" in then
-    assert 'standfast_store_call_seconds_count{verb="count"} 1\n' in then
+    assert 'standfast_store_call_seconds_count{verb="queues"} 1\n' in then
     assert "queue_ages" not in then  # it asks for itself, which is not counted
     backend.close()
     metering.close()

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from conformance import Harness
+from standfast.stores.contract import count_states
 from standfast.stores.postgres.store import PostgresBackend
 from standfast.stores.postgres.url import parse_address
 from standfast.stores.verb import Last, Steps, Try, Verb
@@ -29,7 +30,7 @@ class Crossing(Harness):
     def __init__(self, url: str) -> None:
         clock = FakeClock()
         super().__init__(PostgresBackend(url, clock=clock), clock)
-        self.run(self.verbs.count())
+        self.run(count_states(self.verbs))
         # One connection for beats is all that a process has: each of those who cross has to be another.
         self._others = [PostgresBackend(url, clock=clock) for _ in range(3)]
         self._in_turn = cycle(self._others)

@@ -12,7 +12,7 @@ from psycopg import sql
 from standfast.errors import JobStateError, KeyTakenError, StoreUnavailableError
 from standfast.model.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict
 from standfast.model.states import Move, Reason, State
-from standfast.stores.contract import cancel_job, change_job
+from standfast.stores.contract import cancel_job, change_job, count_states
 from standfast.stores.verb import Verb
 
 
@@ -108,7 +108,7 @@ class TestRequeue:
         )
         with pytest.raises(JobStateError, match="cancelled"):
             harness.run(requeue)
-        assert harness.run(harness.verbs.count())[State.DEAD] == 0
+        assert harness.run(count_states(harness.verbs))[State.DEAD] == 0
 
     def test_requeued_meanwhile(self, harness):
         dead = harness.place(State.DEAD, key="k")
@@ -118,7 +118,7 @@ class TestRequeue:
         )
         with pytest.raises(JobStateError, match="ready"):
             harness.run(requeue)
-        assert harness.run(harness.verbs.count())[State.READY] == 1
+        assert harness.run(count_states(harness.verbs))[State.READY] == 1
         assert harness.taken_by(key="k") == dead.job_id
 
     def test_a_scheduled_job_claimed_meanwhile(self, harness):
@@ -160,7 +160,7 @@ class TestCounts:
         expected = {State.READY: 1, State.CANCELLED: 1, State.DEAD: 1}
         (queue,) = harness.run(harness.verbs.queues())
         assert queue.states == expected
-        assert harness.run(harness.verbs.count()) == dict.fromkeys(State, 0) | expected
+        assert harness.run(count_states(harness.verbs)) == dict.fromkeys(State, 0) | expected
 
 
 ROUNDS = 25
@@ -185,8 +185,8 @@ class TestAtOnce:
             made = self._at_once(harness, [change_job(harness.verbs, action, job_id) for action in acts])
             assert len(made) == 1
             harness.run(cancel_job(harness.verbs, job_id))
-        assert harness.run(harness.verbs.count())[State.DEAD] == 0
-        assert harness.run(harness.verbs.count())[State.CANCELLED] == ROUNDS
+        assert harness.run(count_states(harness.verbs))[State.DEAD] == 0
+        assert harness.run(count_states(harness.verbs))[State.CANCELLED] == ROUNDS
 
     def test_a_replacement_and_the_end_of_the_replaced(self, harness):
         """However a cancellation and the end of the claimed job fall together, nobody waits for ever."""

@@ -11,6 +11,7 @@ from pg_world import query
 from standfast.model.job import NewJob
 from standfast.model.ids import new_job_id
 from standfast.stores.postgres import wire as forks
+from standfast.stores.contract import count_states
 from standfast.stores.postgres.store import PostgresBackend
 
 backend = PostgresBackend(sys.argv[1])
@@ -19,7 +20,7 @@ def enqueue():
     backend.run(backend.verbs.enqueue([NewJob(new_job_id(), "task", b"")]))
 
 def total():
-    return sum(backend.run(backend.verbs.count()).values())
+    return sum(backend.run(count_states(backend.verbs)).values())
 
 def session():
     return backend.run(query("SELECT pg_backend_pid()"))[0][0]

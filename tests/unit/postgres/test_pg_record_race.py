@@ -106,7 +106,7 @@ def test_versions_are_exact(request: pytest.FixtureRequest, way: str, kind: type
         records = backend.run(backend.verbs.records(Kind.SCHEDULE))
         assert {record.name: record.version for record in records} == made
         fires = backend.run(backend.verbs.fires(None, MOST * len(RECORDS)))
-        jobs = backend.run(backend.verbs.list_jobs(JobFilter(limit=MOST * len(RECORDS))))
+        jobs = backend.run(backend.verbs.list_jobs(JobFilter(limit=MOST * len(RECORDS)))).jobs
     assert {job.id for job in jobs} == {job_id for changer in changers for job_id in changer.jobs}
     assert len(jobs) == made.total()
     for name, versions in made.items():

@@ -12,7 +12,7 @@ from standfast.errors import JobNotFoundError
 from standfast.model.crash import DeathKind
 from standfast.model.job import Failure, JobAction
 from standfast.model.states import Move, State
-from standfast.stores.contract import change_job
+from standfast.stores.contract import change_job, count_states
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.postgres import views
 from standfast.stores.postgres.statements import load_statements
@@ -55,7 +55,7 @@ def model():
 
 
 def listed(harness, **conditions):
-    return [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter(**conditions)))]
+    return [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter(**conditions))).jobs]
 
 
 class TestAnyText:
@@ -167,7 +167,7 @@ FROM {s}.job WHERE run_at > {many} / 2;
 def crowd(shared_postgres, postgres_url, postgres_schema):
     """A connection that plans as ours do, to a store with many jobs, half of them finished."""
     with closing(PostgresBackend(postgres_url)) as backend:
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
     with psycopg.connect(shared_postgres, autocommit=True) as connection:
         fill = sql.SQL(FILL).format(s=sql.Identifier(postgres_schema), many=sql.Literal(MANY))
         connection.execute(fill)
@@ -238,7 +238,7 @@ def test_few_and_many_among_those_that_wait(crowd, postgres_url, postgres_schema
             (State.READY,): "NOT blocked AND run_at = 1",
             (State.READY, State.BLOCKED): "blocked OR run_at = 1",
         }.items():
-            found = backend.run(backend.verbs.list_jobs(JobFilter(states=states, limit=PAGE)))
+            found = backend.run(backend.verbs.list_jobs(JobFilter(states=states, limit=PAGE))).jobs
             there = sql.SQL("SELECT id::text FROM {} WHERE {} ORDER BY id DESC LIMIT {}").format(
                 table, sql.SQL(condition), sql.Literal(PAGE)
             )

@@ -9,6 +9,7 @@ from conformance.harness import Harness
 from standfast.errors import SchemaError
 from standfast.model.crash import DeathKind
 from standfast.model.states import State
+from standfast.stores.contract import count_states
 from standfast.stores.redis.engine import FORMAT
 from standfast.stores.redis.store import RedisBackend
 from standfast.stores.values import WorkerInfo
@@ -30,7 +31,7 @@ def test_another_format_is_refused(redis_url: str) -> None:
         own.set("{standfast}:format", FORMAT + 1)
     later = RedisBackend(redis_url)
     with pytest.raises(SchemaError, match=rf"format {FORMAT + 1}, and this release knows {FORMAT}: use the same"):
-        later.run(later.verbs.count())
+        later.run(count_states(later.verbs))
     later.close()
 
 

@@ -34,7 +34,7 @@ def app(tmp_path):
 
 
 def deliveries(app):
-    return app.call(app.verbs.list_jobs(JobFilter(task=DELIVER)))
+    return app.call(app.verbs.list_jobs(JobFilter(task=DELIVER))).jobs
 
 
 def test_each_morning_one_is_sent(app, tmp_path):
@@ -69,7 +69,7 @@ def test_a_report_that_runs_twice_is_sent_once(app, tmp_path):
         with kit.crash_after("ordered"):
             kit.live(timedelta(minutes=31))
         kit.live(timedelta(hours=1))
-        [report] = app.call(app.verbs.list_jobs(JobFilter(task=REPORT)))
+        [report] = app.call(app.verbs.list_jobs(JobFilter(task=REPORT))).jobs
         assert (report.state, report.crashes) == (State.COMPLETED, 1)
         [job] = deliveries(app)
         assert job.metadata["notice"] == report.id

@@ -18,6 +18,7 @@ from standfast.schedules import fires
 from standfast.schedules.declarations import Declaration, Declarer, Synchronised, release_of, synchronise
 from standfast.schedules.operations import Schedules
 from standfast.schedules.schedule import Schedule, Template
+from standfast.stores.contract import count_states
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.values import WorkerInfo
 from standfast.stores.verb import Procedure, run_procedure
@@ -293,7 +294,7 @@ def test_a_deploy_at_the_last_moment_neither_doubles_nor_drops_a_fire(shop: Shop
     shop.clock.advance(3595)
     assert shop.look() == 1
     shop.deploy("2", nightly(payload=b'{"new":1}'))
-    states = shop.backend.run(shop.verbs.count())
+    states = shop.backend.run(count_states(shop.verbs))
     assert (states[State.SCHEDULED], states[State.CANCELLED]) == (1, 1)
     shop.clock.advance(5)
     assert shop.look() == 0

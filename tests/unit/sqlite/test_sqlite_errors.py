@@ -19,6 +19,7 @@ from standfast.errors import (
     ValueNotStoredError,
 )
 from standfast.model.job import NewJob
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite import connect
 from standfast.stores.sqlite.connect import file_system_of, refuse_network_file_system
 from standfast.stores.sqlite.engine import Entry
@@ -77,7 +78,7 @@ def test_a_missing_folder_is_named_with_its_remedy(tmp_path: Path) -> None:
     """Opening a file in a folder that is not there says which, and how to make it."""
     backend = SqliteBackend(tmp_path / "not" / "there" / "jobs.db")
     with pytest.raises(StoreError, match=rf"mkdir -p {tmp_path}/not/there"):
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
     backend.close()
     assert not (tmp_path / "not").exists()
 
@@ -86,7 +87,7 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     """Naming a folder is refused in so many words."""
     backend = SqliteBackend(tmp_path)
     with pytest.raises(StoreError, match="is a folder"):
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
     backend.close()
 
 
@@ -117,19 +118,19 @@ def test_a_newer_schema_is_refused(path: Path, backend: SqliteBackend) -> None:
     later = SqliteBackend(path)
     known = len(load_migrations("jobs", None))
     with pytest.raises(SchemaError, match=rf"newer Standfast \(schema 8, this release knows {known}\): upgrade"):
-        later.run(later.verbs.count())
+        later.run(count_states(later.verbs))
     later.close()
 
 
 def test_a_locked_file_is_unavailable(path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that does not let go makes our writes unavailable, not wrong; afterwards they work."""
     monkeypatch.setattr(connect, "BUSY_TIMEOUT", 0.05)
-    backend.run(backend.verbs.count())
+    backend.run(count_states(backend.verbs))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailableError, match="locked by another writer"):
         backend.run(backend.verbs.enqueue(new_jobs(1)))
-    assert sum(backend.run(backend.verbs.count()).values()) == 0
+    assert sum(backend.run(count_states(backend.verbs)).values()) == 0
     other.execute("ROLLBACK")
     other.close()
     backend.run(backend.verbs.enqueue(new_jobs(1)))
@@ -143,7 +144,7 @@ def test_a_full_database_takes_all_of_a_call_or_nothing(backend: SqliteBackend) 
     writer._connection.execute("PRAGMA max_page_count = 60")
     with pytest.raises(StoreFullError, match="free disk space"):
         backend.run(backend.verbs.enqueue(new_jobs(1000, b"x" * 1000)))
-    assert sum(backend.run(backend.verbs.count()).values()) == 0
+    assert sum(backend.run(count_states(backend.verbs)).values()) == 0
     backend.run(backend.verbs.enqueue(new_jobs(10)))
 
 
@@ -163,7 +164,7 @@ def test_a_full_database_in_a_group_fails_only_who_needs_the_room(backend: Sqlit
             outcomes.append("full")
         else:
             outcomes.append("stored")
-    stored = sum(backend.run(backend.verbs.count()).values())
+    stored = sum(backend.run(count_states(backend.verbs)).values())
     assert (outcomes, stored) in [(["stored", "full"], 1), (["full", "full"], 0)]
 
 
@@ -180,7 +181,7 @@ def test_values_that_sqlite_cannot_hold_are_refused(backend: SqliteBackend, job:
     """A value that does not fit is refused by an error of its own, and the jobs beside it are not stored."""
     with pytest.raises(ValueNotStoredError, match="cannot store a value"):
         backend.run(backend.verbs.enqueue([NewJob("good", "task", b""), job]))
-    assert sum(backend.run(backend.verbs.count()).values()) == 0
+    assert sum(backend.run(count_states(backend.verbs)).values()) == 0
 
 
 def test_a_value_over_the_limit_of_sqlite_is_refused(backend: SqliteBackend) -> None:
@@ -208,9 +209,10 @@ FILE_SIZE_LIMIT = """
 import resource, sys
 from standfast.model.job import NewJob
 from standfast.errors import StoreFullError
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite.store import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
-backend.run(backend.verbs.count())
+backend.run(count_states(backend.verbs))
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 accepted = 0
 try:
@@ -220,10 +222,10 @@ try:
 except StoreFullError as error:
     assert "cannot grow" in str(error), error
 assert 0 < accepted < 10_000, accepted
-assert sum(backend.run(backend.verbs.count()).values()) == accepted
+assert sum(backend.run(count_states(backend.verbs)).values()) == accepted
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 backend.run(backend.verbs.enqueue([NewJob("after", "task", b"")]))
-assert sum(backend.run(backend.verbs.count()).values()) == accepted + 1
+assert sum(backend.run(count_states(backend.verbs)).values()) == accepted + 1
 backend.close()
 """
 
@@ -237,9 +239,10 @@ READ_ONLY = """
 import os, sys
 from standfast.errors import StoreError
 from standfast.model.job import NewJob
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite.store import SqliteBackend
 writable = SqliteBackend(sys.argv[2])
-writable.run(writable.verbs.count())
+writable.run(count_states(writable.verbs))
 writable.close()
 if os.geteuid() == 0:
     os.setuid(65534)
@@ -257,7 +260,7 @@ def test_a_file_that_may_not_be_written(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         backend = SqliteBackend(folder / "jobs.db")
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
         backend.close()
         for file in folder.iterdir():
             file.chmod(0o444)
@@ -297,7 +300,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("standfast.stores.sqlite.connect._MOUNTS", mounts)
     backend = SqliteBackend(tmp_path / "jobs.db")
     with pytest.raises(StoreError, match=r"network file system \(nfs\).*local disk"):
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))
     backend.close()
     assert not (tmp_path / "jobs.db").exists()
 

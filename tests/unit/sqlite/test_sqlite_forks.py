@@ -9,6 +9,7 @@ import asyncio, sqlite3, sys, threading
 from standfast.model.job import NewJob
 from standfast.errors import StoreError
 from standfast.stores.sqlite import connect as forks
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite.store import SqliteBackend
 from standfast.stores.verb import Access, Command, Query, Verb
 
@@ -18,7 +19,7 @@ def enqueue(name):
     backend.run(backend.verbs.enqueue([NewJob(name, "task", b"")]))
 
 def total():
-    return sum(backend.run(backend.verbs.count()).values())
+    return sum(backend.run(count_states(backend.verbs)).values())
 
 def refused():
     try:
@@ -96,7 +97,7 @@ def test_children_work_whatever_the_parents_threads_do(tmp_path: Path) -> None:
 
 LISTENER = """
 async def scene():
-    await backend.arun(backend.verbs.count())
+    await backend.arun(count_states(backend.verbs))
     listener = backend.bell.listen()
     assert len(forks.FORK_GUARD.connections) > 1, list(forks.FORK_GUARD.connections)
     def act():

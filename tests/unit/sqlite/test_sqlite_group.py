@@ -16,6 +16,7 @@ from interruptions import TimeIsUpError
 from standfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
 from standfast.model.job import NewJob
 from standfast.model.states import State
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite.connect import Connection
 from standfast.stores.sqlite.engine import GROUP_LIMIT, Entry, GroupWriter
 from standfast.stores.sqlite.store import SqliteBackend
@@ -23,7 +24,7 @@ from standfast.stores.verb import Access, Command, Query, Steps, Tone, Verb
 
 
 def writer_of(backend: SqliteBackend) -> GroupWriter:
-    backend.run(backend.verbs.count())
+    backend.run(count_states(backend.verbs))
     return backend._engine()._writers[Access.WRITE]
 
 
@@ -32,7 +33,7 @@ def new_jobs(*names: str) -> list[NewJob]:
 
 
 def total(backend: SqliteBackend) -> int:
-    return sum(backend.run(backend.verbs.count()).values())
+    return sum(backend.run(count_states(backend.verbs)).values())
 
 
 def statements_of(writer: GroupWriter) -> list[str]:
@@ -244,7 +245,7 @@ async def test_a_cancelled_caller_withdraws_its_verb(backend: SqliteBackend) -> 
             await task
     await backend.arun(backend.verbs.enqueue(new_jobs("later")))
     assert backend.run(backend.verbs.get("withdrawn")) is None
-    assert backend.run(backend.verbs.count())[State.READY] == 1
+    assert backend.run(count_states(backend.verbs))[State.READY] == 1
 
 
 async def test_a_cancelled_caller_leaves_when_what_was_begun_is_over(backend: SqliteBackend) -> None:
@@ -393,8 +394,8 @@ def test_a_verbs_own_error_is_not_taken_for_that_of_a_signal(backend: SqliteBack
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
     """A verb after close is refused with a clear word; closing twice is harmless."""
     backend = SqliteBackend(tmp_path / "jobs.db")
-    backend.run(backend.verbs.count())
+    backend.run(count_states(backend.verbs))
     backend.close()
     backend.close()
     with pytest.raises(StoreError, match="closed"):
-        backend.run(backend.verbs.count())
+        backend.run(count_states(backend.verbs))

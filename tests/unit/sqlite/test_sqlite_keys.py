@@ -79,7 +79,9 @@ def test_a_repeated_enqueue_does_not_change_tags(backend: SqliteBackend) -> None
     """A job is found by the tags it was accepted with, not by those of a later enqueue with its id."""
     enqueue(backend, "a", tags=("first",))
     enqueue(backend, "a", tags=("second",))
-    assert [len(backend.run(backend.verbs.list_jobs(JobFilter(tags=(tag,))))) for tag in ("first", "second")] == [
+    assert [
+        len(backend.run(backend.verbs.list_jobs(JobFilter(tags=(tag,)))).jobs) for tag in ("first", "second")
+    ] == [
         1,
         0,
     ]
@@ -101,7 +103,7 @@ def test_errors_are_found_in_any_case_of_any_letters(backend: SqliteBackend) -> 
     failure = Failure("Error", "Ärger in der STRASSE")
     backend.run(backend.verbs.finish("w", [Ending(job.ref, Move.DIE, failure=failure)]))
     for words in ("ärger", "Straße", "strasse"):
-        (found,) = backend.run(backend.verbs.list_jobs(JobFilter(error=words, states=(State.DEAD,))))
+        (found,) = backend.run(backend.verbs.list_jobs(JobFilter(error=words, states=(State.DEAD,)))).jobs
         assert found.id == "a"
 
 
@@ -110,5 +112,5 @@ def test_keys_and_tags_belong_to_their_namespace(path: Path, backend: SqliteBack
     other = SqliteBackend(path, namespace="other")
     for store in (backend, other):
         enqueue(store, "a", key="k", tags=("t",), on_conflict=OnConflict.RAISE)
-        assert len(store.run(store.verbs.list_jobs(JobFilter(tags=("t",), key="k")))) == 1
+        assert len(store.run(store.verbs.list_jobs(JobFilter(tags=("t",), key="k"))).jobs) == 1
     other.close()

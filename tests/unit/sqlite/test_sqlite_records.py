@@ -33,7 +33,11 @@ def firing(name: str, job_id: str) -> Change:
 def shown(backend: SqliteBackend) -> list[int]:
     """Return how many records, fires and jobs there are."""
     run, verbs = backend.run, backend.verbs
-    found = (run(verbs.records(Kind.SCHEDULE)), run(verbs.fires(None, 1000)), run(verbs.list_jobs(JobFilter())))
+    found = (
+        run(verbs.records(Kind.SCHEDULE)),
+        run(verbs.fires(None, 1000)),
+        run(verbs.list_jobs(JobFilter())).jobs,
+    )
     return [len(rows) for rows in found]
 
 
@@ -70,7 +74,7 @@ def test_processes_fire_each_time_once(path: Path, backend: SqliteBackend) -> No
                 say(child, "go")
             assert sorted(told(child) for child in children) == ["False", "False", "False", "True"]
     fires = backend.run(backend.verbs.fires("tick", 2 * FIRES))
-    jobs = backend.run(backend.verbs.list_jobs(JobFilter(limit=2 * FIRES)))
+    jobs = backend.run(backend.verbs.list_jobs(JobFilter(limit=2 * FIRES))).jobs
     assert len(fires) == len(jobs) == FIRES
     assert {fire.job_id for fire in fires} == {job.id for job in jobs}
 

@@ -76,7 +76,7 @@ async def test_dead_jobs_are_kept_for_ever_unless_a_bound_is_set() -> None:
         await asyncio.sleep(SWEEP_EVERY)
         _die(house, 1, first=3)
         await asyncio.sleep(100.0)
-        dead = [job.id for job in house.backend.run(house.verbs.list_jobs(JobFilter(states=(State.DEAD,))))]
+        dead = [job.id for job in house.backend.run(house.verbs.list_jobs(JobFilter(states=(State.DEAD,)))).jobs]
         assert dead == [f"job-{number}" for number in reversed(range(4))][:left]
         removed = [event for event in house.told_events if isinstance(event, DeadRemoved)]
         setting = next((name for name in ("keep_dead_for", "keep_dead") if getattr(settings, name)), "")

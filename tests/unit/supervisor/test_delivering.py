@@ -81,7 +81,7 @@ class Bench:
             self.put(*delivery_jobs(trial_notice(datetime.now(UTC)), [channel], app))
 
     def states(self):
-        return [job.state for job in self.backend.run(self.backend.verbs.list_jobs(JobFilter()))]
+        return [job.state for job in self.backend.run(self.backend.verbs.list_jobs(JobFilter())).jobs]
 
     async def counted(self):
         """Return what the figures tell of deliveries."""

@@ -10,6 +10,7 @@ from stage import SETTINGS, Stage, play, working
 from standfast import Standfast
 from standfast.errors import StoreUnavailableError
 from standfast.model.states import State
+from standfast.stores.contract import count_states
 
 RARELY = replace(SETTINGS, safety_poll=1000.0)
 JOBS = 10
@@ -148,7 +149,7 @@ def test_a_task_that_a_worker_does_not_know_is_put_aside_whole() -> None:
         assert 0 < len(claimed) < len(ids) / 2
         assert "unknown" in stage.why(ids[-1])
         assert stage.why(ids[0]) == stage.why(ids[-1])
-        blocked = stage.backend.run(stage.backend.verbs.count())[State.BLOCKED]
+        blocked = stage.backend.run(count_states(stage.backend.verbs))[State.BLOCKED]
         assert blocked == len(ids)
 
     play(scenario)

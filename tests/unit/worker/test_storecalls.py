@@ -14,6 +14,7 @@ from simulator.world import VirtualClock
 from standfast.errors import StoreError, StoreUnavailableError
 from standfast.events import Event, Events, StoreAway, StoreBack
 from standfast.model.clock import SystemClock
+from standfast.stores.contract import count_states
 from standfast.stores.memory.store import MemoryBackend
 from standfast.stores.verb import Verb
 from standfast.worker.storecalls import UNTRIED, StoreCalls
@@ -100,7 +101,7 @@ def test_each_outage_is_told() -> None:
 
 async def _only_a_read_fails() -> list[type[Event]]:
     scene, away = Scene(), StoreUnavailableError("away")
-    await scene.answer(await scene.ask(scene.calls.verbs.count()), 0, away)
+    await scene.answer(await scene.ask(count_states(scene.calls.verbs)), 0, away)
     assert scene.calls.unanswered_for > 0
     await scene.answer(await scene.ask(), 1)
     assert scene.calls.unanswered_for == 0

@@ -44,7 +44,7 @@ from standfast.observe.alerts.senders import (
     unknown_url,
 )
 from standfast.stores.contract import Store
-from standfast.stores.values import JobFilter
+from standfast.stores.values import JobFilter, JobPage
 from standfast.stores.verb import Verbs, procedure
 
 LONG = 2.0  # seconds after which nobody waits for who is sending
@@ -177,9 +177,9 @@ def undelivered(verbs: Store) -> Verbs[Mapping[str, tuple[Undelivered, ...]]]:
     which = JobFilter(
         states=_NOT_ARRIVED, queue=QUEUE, task=DELIVER, tags=POLICY.tags, limit=MOST_UNDELIVERED
     )  # by their tag, as all jobs are passed over otherwise
-    jobs = yield verbs.list_jobs(which)
+    page: JobPage = yield verbs.list_jobs(which)
     found: dict[str, tuple[Undelivered, ...]] = {}
-    for job in jobs:
+    for job in page.jobs:
         notice, channel = job.metadata.get("notice", ""), job.metadata.get(CHANNEL_KEY, "")
         found[notice] = (*found.get(notice, ()), Undelivered(channel, job.id, job.state))
     return found

@@ -24,7 +24,7 @@ from standfast.observe.alerts.delivery import DELIVER, QUEUE
 from standfast.observe.figures.series import Series, read_figures
 from standfast.schedules.closed_hours import About, ClosedHours, read_windows
 from standfast.schedules.schedule import Schedule, read_schedules
-from standfast.stores.contract import Store
+from standfast.stores.contract import Store, count_states
 from standfast.stores.doctor import Finding
 from standfast.stores.values import DueRecords, JobFilter, JobPage, QueueAges, Worker
 from standfast.stores.verb import Verbs
@@ -155,7 +155,7 @@ def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
     which = JobFilter(
         states=_STATES[rule.check], queue=rule.queue, task=None if by_queue else breach.subject, limit=4 * EXAMPLES
     )
-    page: JobPage = yield verbs.search_jobs(which, SPAN)
+    page: JobPage = yield verbs.list_jobs(which, SPAN)
     found = [job for job in page.jobs if job.error or job.reason == Reason.NO_WORKER]
     return tuple(Example("job", job.id, one_line(job.error or "", SHORT)) for job in found[:EXAMPLES])
 
@@ -254,14 +254,16 @@ def look_at_figures(verbs: Store, rules: Iterable[AlertRule], now: datetime) -> 
 
 def look_at_dead(verbs: Store, keep: int | None, keep_for: float | None, now: datetime) -> Verbs[Dead]:
     """Return how many jobs are dead, and those that will soon be removed, as ids and jobs go by time."""
-    counts: Mapping[State, int] = yield verbs.count()
+    counts: Mapping[State, int] = yield count_states(verbs)
     if keep_for is None or not counts[State.DEAD]:
         return Dead(counts[State.DEAD], (), keep, None)
     age = timedelta(seconds=keep_for)
     died_by = now - age + min(GOING * age, GOING_AT_MOST)
     which = JobFilter(states=(State.DEAD,), before=first_id_at(died_by), limit=GOING_SEEN)
-    jobs: tuple[Job, ...] = yield verbs.list_jobs(which)
-    going = [(job.finished_at, job) for job in jobs if job.finished_at is not None and job.finished_at <= died_by]
+    page: JobPage = yield verbs.list_jobs(which)
+    going = [
+        (job.finished_at, job) for job in page.jobs if job.finished_at is not None and job.finished_at <= died_by
+    ]
     going.sort(key=lambda each: each[0])
     return Dead(counts[State.DEAD], tuple(job for _, job in going), keep, age)
 
@@ -317,14 +319,14 @@ def look_at_running(
     suspects: list[Job] = []
     which = JobFilter(states=(State.RUNNING,), limit=RUNNING)
     for _ in range(RUNNING_PAGES):
-        jobs: tuple[Job, ...] = yield verbs.list_jobs(which)
-        for job in jobs:
+        page: JobPage = yield verbs.list_jobs(which)
+        for job in page.jobs:
             limits = [limit for rule in rules if (limit := longest_run(rule, job, timeouts)) is not None]
             if limits and now - job.run_at > timedelta(seconds=min(limits)):
                 suspects.append(job)
-        if len(jobs) < RUNNING:
+        if len(page.jobs) < RUNNING:
             break
-        which = replace(which, before=jobs[-1].id)
+        which = replace(which, before=page.next)
     return (yield from beginnings.look(verbs, suspects, now))
 
 

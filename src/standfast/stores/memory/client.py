@@ -54,19 +54,13 @@ class ClientVerbs(Tables):
         return None if row is None else row.view(self._clock.now())
 
     @verb(Access.READ)
-    def list_jobs(self, which: JobFilter) -> tuple[Job, ...]:
-        now = self._clock.now()
-        newest_first = (self._jobs[job_id].view(now) for job_id in sorted(self._jobs, reverse=True))
-        return tuple(job for job in newest_first if which.matches(job))[: which.limit]
-
-    @verb(Access.READ)
-    def search_jobs(self, which: JobFilter, span: int) -> JobPage:
+    def list_jobs(self, which: JobFilter, span: int | None = None) -> JobPage:
         now = self._clock.now()
         ids = [job_id for job_id in sorted(self._jobs, reverse=True) if which.includes(job_id)]
         jobs = tuple(job for job in (self._jobs[job_id].view(now) for job_id in ids[:span]) if which.matches(job))
         if len(jobs) >= which.limit:
             return JobPage(jobs[: which.limit], jobs[which.limit - 1].id)
-        return JobPage(jobs, ids[span - 1] if len(ids) > span else None)
+        return JobPage(jobs, ids[span - 1] if span is not None and len(ids) > span else None)
 
     @verb(Access.READ)
     def history(self, job_id: str) -> tuple[Attempt, ...]:
@@ -183,12 +177,6 @@ class ClientVerbs(Tables):
                 unknown[kind] = min(unknown.get(kind, row.run_at), row.run_at)
         ages = (QueueAge(name, oldest[name], self._paused_at.get(name)) for name in sorted(oldest))
         return QueueAges(now, tuple(ages), tuple(UnknownAge(*kind, unknown[kind]) for kind in sorted(unknown)))
-
-    @verb(Access.READ)
-    def count(self) -> Mapping[State, int]:
-        now = self._clock.now()
-        states = Counter(row.state_at(now) for row in self._jobs.values())
-        return {state: states[state] for state in State}
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Situation | None:

@@ -158,13 +158,9 @@ class ViewVerbs(RememberingVerbs):
         return to_job(rows[0]) if rows else None
 
     @verb(Access.READ)
-    def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
-        return (yield from self._list(which))
-
-    @verb(Access.READ)
-    def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
+    def list_jobs(self, which: JobFilter, span: int | None = None) -> Steps[JobPage]:
         walk, end = walk_of(which), list[str]()
-        if which.passes_over and parameters_of(which) is not None:
+        if span is not None and which.passes_over and parameters_of(which) is not None:
             rows = yield Query(self._sql[f"{walk}_end"], end_parameters_of(which, walk, span))
             end = [job_id for (job_id,) in rows]
         found = yield from self._list(within(which, end))
@@ -232,13 +228,6 @@ class ViewVerbs(RememberingVerbs):
             tuple(ages[name] for name in sorted(ages)),
             tuple(sorted(UnknownAge(name, task, version, from_micros(at)) for name, task, version, at in unknown)),
         )
-
-    @verb(Access.READ)
-    def count(self) -> Steps[Mapping[State, int]]:
-        counts = dict.fromkeys(State, 0)
-        for state, count in (yield from self._look("states", self._marks_json())):
-            counts[State(state)] += count
-        return counts
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:

@@ -38,17 +38,9 @@ class ViewVerbs:
         return None if row is None else to_job(row)
 
     @verb(Access.READ)
-    def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
-        found, _ = yield from self._walk(which, None)
-        return found
-
-    @verb(Access.READ)
-    def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
-        found, end = yield from self._walk(which, min(span, _FARTHEST))
-        return page_of(which, found, () if end is None else (end, ""))
-
-    def _walk(self, which: JobFilter, span: int | None) -> Steps[tuple[tuple[Job, ...], str | None]]:
-        """Return one page of jobs, and the last one that was looked at, unless there are no more."""
+    def list_jobs(self, which: JobFilter, span: int | None = None) -> Steps[JobPage]:
+        if span is not None:
+            span = min(span, _FARTHEST)
         walk, place = (
             _shortest_list(which),
             (pack((which.queue, which.task, which.possible_states)), *_parts(which)),
@@ -62,7 +54,7 @@ class ViewVerbs:
             found += [job for job in map(to_job, rows) if which.matches(job)]
             last = None if end is None else end.decode()
             span = None if span is None else span - looked_at
-        return tuple(found), last
+        return page_of(which, tuple(found), () if last is None else (last, ""))
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
@@ -115,14 +107,6 @@ class ViewVerbs:
             tuple(sorted(ages, key=attrgetter("name"))),
             tuple(UnknownAge(*kind, from_micros(unknown[kind])) for kind in sorted(unknown)),
         )
-
-    @verb(Access.READ)
-    def count(self) -> Steps[Mapping[State, int]]:
-        counted, waiting, _ = yield Script("queues")
-        counts = dict.fromkeys(State, 0)
-        for _, state, number in _counts(counted, waiting):
-            counts[state] += number
-        return counts
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:

@@ -12,6 +12,7 @@ from standfast.errors import ConfigurationError, SchemaError, StoreError, StoreU
 from standfast.model.clock import Clock
 from standfast.model.states import State
 from standfast.stores.backend import identity_of
+from standfast.stores.contract import count_states
 from standfast.stores.sqlite.connect import (
     FORK_GUARD,
     Connection,
@@ -174,7 +175,7 @@ class SqliteCopies:
         with translated(path), closing(open_to_look(path)) as connection:
             self._refuse_other_schemas(connection, path)
             connection.execute("BEGIN")
-            counts: Mapping[State, int] = run_steps(connection, self._verbs.count().steps)
+            counts: Mapping[State, int] = run_steps(connection, count_states(self._verbs).steps)
         return {state: number for state, number in counts.items() if number}
 
     def _back_up(self, part: Path, progress: Progress) -> None:

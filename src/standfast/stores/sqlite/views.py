@@ -73,15 +73,10 @@ class ViewVerbs(SqliteVerbs):
         return (yield from self._get(job_id))
 
     @verb(Access.READ)
-    def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
-        walk = yield from self._walk(which)
-        return (yield from self._page(walk, which))
-
-    @verb(Access.READ)
-    def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
+    def list_jobs(self, which: JobFilter, span: int | None = None) -> Steps[JobPage]:
         walk = yield from self._walk(which)
         end: list[str] = []
-        if walk == "jobs" or which.passes_over:
+        if span is not None and (walk == "jobs" or which.passes_over):
             rows = yield Query(self._sql[f"{walk}_end"], end_parameters_of(which, walk, span))
             end = [job_id for (job_id,) in rows]
         found = yield from self._page(walk, within(which, end))
@@ -139,11 +134,6 @@ class ViewVerbs(SqliteVerbs):
                 )
             ),
         )
-
-    @verb(Access.READ)
-    def count(self) -> Steps[Mapping[State, int]]:
-        counts = yield from self._counts()
-        return {state: sum(of_queue[state] for of_queue in counts.values()) for state in State}
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:

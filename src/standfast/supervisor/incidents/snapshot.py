@@ -64,7 +64,7 @@ async def involved(calls: StoreCalls | None, refs: Iterable[ClaimRef]) -> tuple[
 
 async def jobs_of(calls: StoreCalls, worker: str) -> tuple[InvolvedJob, ...]:
     """Return the jobs that are marked as running on a worker."""
-    running = await calls.once(calls.verbs.list_jobs(JobFilter(states=(State.RUNNING,), limit=MOST_RUNNING)))
+    running = (await calls.once(calls.verbs.list_jobs(JobFilter(states=(State.RUNNING,), limit=MOST_RUNNING)))).jobs
     return tuple(_involved(ClaimRef(job.id, job.fence), job) for job in running if job.worker == worker)
 
 

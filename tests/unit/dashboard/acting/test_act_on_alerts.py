@@ -165,7 +165,7 @@ def test_a_channel_is_tried_by_a_job(stage):
     """Whichever worker has the channel sends it; no secret is here."""
     publish_watching(stage)
     done = stage.act("channels.test", Role.OPERATOR, name="ops")
-    [job] = stage.do(stage.verbs.search_jobs(JobFilter(queue=QUEUE), 10)).jobs
+    [job] = stage.do(stage.verbs.list_jobs(JobFilter(queue=QUEUE), 10)).jobs
     assert (job.id, job.task, job.metadata["channel"], job.metadata["notice"]) == (
         done.job,
         DELIVER,

@@ -246,7 +246,7 @@ def test_what_nobody_foresaw_is_written_down_too(stage, monkeypatch):
     def failing(*_):
         raise ZeroDivisionError("hunter2")
 
-    monkeypatch.setattr(stage.backend.verbs, "search_jobs", failing, raising=False)
+    monkeypatch.setattr(stage.backend.verbs, "list_jobs", failing, raising=False)
     with pytest.raises(ZeroDivisionError):
         stage.act("jobs.bulk", **asked)
     [entry] = stage.read("audit.list").entries

@@ -114,7 +114,7 @@ def test_of_two_who_decide_at_once_one_does(tmp_path, other):
             simple = threads.submit(decide, other, id=job)
             edited, decided = edit.result(), simple.result()
             assert (edited is None) is not (decided is None)
-            ready = stage.do(stage.verbs.list_jobs(JobFilter(states=(State.READY,))))
+            ready = stage.do(stage.verbs.list_jobs(JobFilter(states=(State.READY,)))).jobs
             meant = edited.job if edited else job if other == "jobs.retry" else None
             assert [each.id for each in ready] == ([meant] if meant else [])
             for each in ready:

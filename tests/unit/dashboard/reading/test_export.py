@@ -14,9 +14,9 @@ from standfast.admin.bulk_jobs import cell
 @pytest.fixture
 def looks(stage, monkeypatch):
     """Return the looks at the store so far, each at two jobs at most."""
-    made, search = [], stage.backend.verbs.search_jobs
+    made, search = [], stage.backend.verbs.list_jobs
     monkeypatch.setattr(job_search, "_PAGE", 2)
-    monkeypatch.setattr(stage.backend.verbs, "search_jobs", lambda *which: made.append(which) or search(*which))
+    monkeypatch.setattr(stage.backend.verbs, "list_jobs", lambda *which: made.append(which) or search(*which))
     return made
 
 

@@ -163,13 +163,13 @@ def test_a_look_for_text_in_large_arguments_is_bounded_by_bytes(stage, monkeypat
     rare = stage.enqueue(task="rare")
     for _ in range(10):
         stage.enqueue(payload=b'{"v":1,"args":{"a":"%s"}}' % (b"x" * 1_000))
-    search, limits = stage.backend.verbs.search_jobs, []
+    search, limits = stage.backend.verbs.list_jobs, []
 
     def noting(which, span):
         limits.append(which.limit)
         return search(which, span)
 
-    monkeypatch.setattr(stage.backend.verbs, "search_jobs", noting, raising=False)
+    monkeypatch.setattr(stage.backend.verbs, "list_jobs", noting, raising=False)
     first = stage.read("jobs.list", text="rare")
     assert (ids(first), first.bounded, limits) == ([], True, [2, 2, 2, 2])
     second = stage.read("jobs.list", text="rare", before=first.next)

@@ -20,9 +20,9 @@ def house(stage):
 @pytest.fixture
 def looks(stage, monkeypatch):
     """Return the looks at the store so far, each at one job; there are many jobs."""
-    made, search = [], stage.backend.verbs.search_jobs
+    made, search = [], stage.backend.verbs.list_jobs
     monkeypatch.setattr(job_search, "_PAGE", 1)
-    monkeypatch.setattr(stage.backend.verbs, "search_jobs", lambda *which: made.append(which) or search(*which))
+    monkeypatch.setattr(stage.backend.verbs, "list_jobs", lambda *which: made.append(which) or search(*which))
     for _ in range(50):
         stage.enqueue()
     return made
@@ -92,14 +92,14 @@ def test_a_head_is_no_reason_to_read_it(house, looks):
 
 def test_a_store_that_fails_on_the_way_leaves_no_whole_file(house, stage, looks, monkeypatch):
     """Neither does the answer end as if that were all; at the beginning it is told."""
-    search = stage.backend.verbs.search_jobs
+    search = stage.backend.verbs.list_jobs
 
     def failing(*which):
         if len(looks) >= 3:
             raise StoreUnavailableError("the store is gone")
         return search(*which)
 
-    monkeypatch.setattr(stage.backend.verbs, "search_jobs", failing)
+    monkeypatch.setattr(stage.backend.verbs, "list_jobs", failing)
     viewer = Viewer(house.dashboard.asgi, 1000)
     with pytest.raises(StoreUnavailableError):
         stage.wait(viewer.ask())

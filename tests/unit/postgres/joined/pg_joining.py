@@ -4,6 +4,7 @@ import psycopg
 
 from connections import for_libpq
 from standfast import Standfast
+from standfast.stores.contract import count_states
 
 
 def make_app(url, **settings):
@@ -16,7 +17,7 @@ def make_app(url, **settings):
 
 
 def jobs(app):
-    return sum(app.call(app.verbs.count()).values())
+    return sum(app.call(count_states(app.verbs)).values())
 
 
 def sql(url, statement):

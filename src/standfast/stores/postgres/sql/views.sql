@@ -338,18 +338,6 @@ SELECT claim.queue, {in_hand} AS state, count(*) FROM {claims} GROUP BY 1, 2
 UNION ALL
 SELECT name, NULL, paused_at FROM standfast.queue;
 
--- name: states
--- takes: now bigint, marks jsonb
--- How many jobs are in each state.
-WITH {moment}, {level_seen}, {fresh_jobs}
-SELECT state, sum(jobs)::bigint FROM standfast.tally GROUP BY state
-UNION ALL
-SELECT {ready}, coalesce(sum(jobs), 0)::bigint FROM fresh_jobs
-UNION ALL
-SELECT {shown} AS state, count(*) FROM standfast.waiting AS waiting GROUP BY 1
-UNION ALL
-SELECT {in_hand} AS state, count(*) FROM {claims} GROUP BY 1;
-
 -- name: queue_ages
 -- takes: now bigint, marks jsonb
 -- The first row tells the time, and up to which transaction all have ended; no such one to a transaction that has
