@@ -16,7 +16,9 @@ from standfast.errors import ConfigurationError
 from standfast.model.configuration import Settings
 from standfast.settings import Loaded, read_settings
 from standfast.stores.backend import Backend
-from standfast.stores.url import check_url, open_backend, public_name, refuse_missing_store
+from standfast.stores.contract import Store
+from standfast.stores.url import absolute_url, check_url, open_backend, public_name, refuse_missing_store
+from standfast.stores.verb import Verb
 
 if TYPE_CHECKING:
     from standfast.admin.executor import AdminSession
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def given(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -150,6 +153,46 @@ def existing_store(settings: Settings) -> Iterator[Backend]:
         yield backend
     finally:
         backend.close()
+
+
+class LazyStore:
+    """A store that is opened when it is first looked at. One that is missing is an error then, unless it is `created`.
+
+    Raises ConfigurationError for a store that lives in another process.
+    """
+
+    def __init__(self, loaded: Loaded, *, created: bool = False) -> None:
+        absolute_url(loaded.settings.url)
+        self.settings, self.settings_from = loaded.settings, loaded.where
+        self._created = created
+        self._backend: Backend | None = None
+
+    def check(self) -> None:
+        """Refuse a store that is missing."""
+        if not self._created:
+            refuse_missing_store(self.settings)
+
+    @property
+    def backend(self) -> Backend:
+        """The open store."""
+        if self._backend is None:
+            self.check()
+            self._backend = open_backend(self.settings)
+        return self._backend
+
+    @property
+    def verbs(self) -> Store:
+        """What it can do."""
+        return self.backend.verbs
+
+    def call(self, verb: Verb[T]) -> T:
+        """Run a verb."""
+        return self.backend.run(verb)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._backend is not None:
+            self._backend.close()
 
 
 def refuse_empty(ctx: click.Context, parameter: click.Parameter, value: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from standfast.cli.connection import (
-    AppTarget,
+    LazyStore,
     StoreOptions,
     app_dir_option,
     examples,
@@ -25,8 +25,6 @@ from standfast.errors import ConfigurationError
 from standfast.model.display import install
 from standfast.observe.health.access import LOOPBACK, read_networks
 from standfast.observe.health.http_server import is_of_this_machine
-from standfast.stores.backend import Backend
-from standfast.stores.url import absolute_url, open_backend, refuse_missing_store
 
 if TYPE_CHECKING:
     from standfast.dashboard.dashboard import Dashboard
@@ -130,7 +128,8 @@ def dashboard(
         hint = f"`standfast dashboard --users {shlex.quote(users)} --add-user NAME` makes it"
         raise ConfigurationError(f"cannot read {users}: No such file or directory; {hint}")
     tokens = None if token_file is None else read_tokens(Path(token_file))
-    store = StoreShown(find_target(wanted, target, app_dir), created=target is not None)
+    store = LazyStore(find_target(wanted, target, app_dir).loaded, created=target is not None)
+    store.check()
     below = check_prefix(prefix)
     try:
         with open_port(host, port) as listening:
@@ -209,26 +208,3 @@ def need_the_extra() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError(f"the dashboard needs {', '.join(missing)}: install it with `{install('web')}`")
-
-
-class StoreShown:
-    """The store that the dashboard shows, opened when it is first looked at; one that is missing is no new one."""
-
-    def __init__(self, meant: AppTarget, *, created: bool) -> None:
-        self.settings, self.settings_from = meant.loaded.settings, meant.loaded.where
-        absolute_url(self.settings.url)  # raises for one that lives in another process
-        if not created:
-            refuse_missing_store(self.settings)
-        self._backend: Backend | None = None
-
-    @property
-    def backend(self) -> Backend:
-        """The open store."""
-        if self._backend is None:
-            self._backend = open_backend(self.settings)
-        return self._backend
-
-    def close(self) -> None:
-        """Let go of it."""
-        if self._backend is not None:
-            self._backend.close()

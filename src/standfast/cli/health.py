@@ -3,12 +3,12 @@
 import signal
 import threading
 from queue import SimpleQueue
-from typing import TypeVar
 
 import click
 from rich.text import Text
 
 from standfast.cli.connection import (
+    LazyStore,
     StoreOptions,
     app_dir_option,
     examples,
@@ -19,18 +19,11 @@ from standfast.cli.connection import (
 from standfast.cli.exit_codes import ExitCode, wrong_usage
 from standfast.cli.inputs import token_file_option
 from standfast.cli.output import Column, cut, say, say_heading, say_json, say_table
-from standfast.model.configuration import Settings
 from standfast.model.display import span
 from standfast.observe.health.access import LOOPBACK
 from standfast.observe.health.endpoints import Health
 from standfast.observe.health.http_server import HealthServer, is_of_this_machine
 from standfast.observe.health.status import Check, QueueHealth, Report, assess
-from standfast.stores.backend import Backend
-from standfast.stores.contract import Store
-from standfast.stores.url import absolute_url, open_backend, refuse_missing_store
-from standfast.stores.verb import Verb
-
-T = TypeVar("T")
 
 
 @click.command(
@@ -71,7 +64,7 @@ def health(
     Only this machine may ask, unless there is a token or an --allow: then who is in a network that is allowed, and
     anybody else with the token. A list that is given replaces this machine, too.
     """
-    store = ExistingStore(find_target(wanted, target, app_dir).loaded.settings)
+    store = LazyStore(find_target(wanted, target, app_dir).loaded)
     try:
         asked = Health(store, token=token, networks=allow or (() if token else LOOPBACK))
         if once:
@@ -83,35 +76,6 @@ def health(
         _serve(asked, host, port)
     finally:
         store.close()
-
-
-class ExistingStore:
-    """A store that is opened when it is there: a probe must not make one, and may come before it."""
-
-    def __init__(self, settings: Settings) -> None:
-        absolute_url(settings.url)  # raises for one that lives in another process
-        self.settings = settings
-        self._backend: Backend | None = None
-
-    @property
-    def verbs(self) -> Store:
-        """What it can do."""
-        return self._opened().verbs
-
-    def call(self, verb: Verb[T]) -> T:
-        """Run a verb."""
-        return self._opened().run(verb)
-
-    def _opened(self) -> Backend:
-        if self._backend is None:
-            refuse_missing_store(self.settings)
-            self._backend = open_backend(self.settings)
-        return self._backend
-
-    def close(self) -> None:
-        """Let go of it."""
-        if self._backend is not None:
-            self._backend.close()
 
 
 def _serve(asked: Health, host: str, port: int) -> None:

@@ -21,7 +21,7 @@ from standfast.cli.connection import (
     target_argument,
 )
 from standfast.cli.exit_codes import wrong_usage
-from standfast.cli.output import say, say_json
+from standfast.cli.output import answer, say_json
 from standfast.cli.stats import read_since
 from standfast.errors import ConfigurationError
 from standfast.observe.reports.html_page import as_page
@@ -97,7 +97,7 @@ def report(
         _send(wanted, meant, made, zone, channel)
     elif file is not None:
         _write(file, _FORMATS[form](made, zone))
-        say_json({"written": str(file), "format": form}) if wanted.as_json else say(f"Written to {file}.")
+        answer(wanted, {"written": str(file), "format": form}, f"Written to {file}.")
     elif wanted.as_json:
         say_json({**_fields(made), "standings": [objective_seen(each) for each in made.standings]})
     else:
@@ -142,4 +142,4 @@ def _send(wanted: StoreOptions, meant: AppTarget, made: Report, zone: tzinfo | N
     [channel] = watching.channels
     notice = notice_of(made, zone, new_job_id(), meant.loaded.settings.namespace)
     send(notice, channel, watching.dashboard_url, meant.name)
-    say_json({"sent": notice.id, "channel": name}) if wanted.as_json else say(f"Sent through {name}.")
+    answer(wanted, {"sent": notice.id, "channel": name}, f"Sent through {name}.")

@@ -10,7 +10,7 @@ from rich.text import Text
 from standfast.cli.connection import StoreOptions, examples, store_options, yes_option
 from standfast.cli.exit_codes import ExitCode, wrong_usage
 from standfast.cli.inputs import confirm
-from standfast.cli.output import Column, say, say_json, say_table, span_progress
+from standfast.cli.output import Column, answer, say_json, say_table, span_progress
 from standfast.model.display import counted, in_bytes
 from standfast.model.states import State
 from standfast.stores.url import Migrator, Tables, copies_of, public_name, store_kind
@@ -40,20 +40,13 @@ def migrate(wanted: StoreOptions, ctx: click.Context, *, plan: bool, status: boo
     migrator = store_kind(settings.url).migrator(settings)
     name = public_name(settings.url)
     if migrator is None:
-        _tell_of_no_tables(wanted, name)
+        answer(wanted, _fields(name, ()), f"{name} has no tables: there is nothing to migrate.")
     elif plan:
         _show_plan(wanted, name, migrator.look())
     elif status:
         ctx.exit(_show_status(wanted, name, migrator.look()))
     else:
         _apply(wanted, name, migrator)
-
-
-def _tell_of_no_tables(wanted: StoreOptions, name: str) -> None:
-    if wanted.as_json:
-        say_json(_fields(name, ()))
-    else:
-        say(f"{name} has no tables: there is nothing to migrate.")
 
 
 def _show_plan(wanted: StoreOptions, name: str, found: tuple[Tables, ...]) -> None:
@@ -80,12 +73,8 @@ def _apply(wanted: StoreOptions, name: str, migrator: Migrator) -> None:
     migrator.apply()
     after = migrator.look()
     applied = sum(tables.missing for tables in before) - sum(tables.missing for tables in after)
-    if wanted.as_json:
-        say_json(_fields(name, after) | {"applied": applied})
-    elif applied:
-        say(f"{counted(applied, 'migration')} applied: {name} is ready for this release.")
-    else:
-        say(f"Nothing to do: {name} is ready for this release.")
+    done = f"{counted(applied, 'migration')} applied" if applied else "Nothing to do"
+    answer(wanted, _fields(name, after) | {"applied": applied}, f"{done}: {name} is ready for this release.")
 
 
 def _fields(name: str, found: tuple[Tables, ...]) -> dict[str, Any]:
@@ -152,11 +141,12 @@ def backup(wanted: StoreOptions, file: Path) -> None:
     copies = copies_of(settings)
     with span_progress() as show:
         counts = copies.backup(file, lambda done, total: show("backup", "", done, total))
-    if wanted.as_json:
-        fields = {"store": public_name(settings.url), "file": str(file), "bytes": file.stat().st_size}
-        say_json({**fields, "jobs": counts})
-    else:
-        say(f"{file} has a copy of {wanted.place}: {_in_words(counts)}, {in_bytes(file.stat().st_size)}.")
+    size = file.stat().st_size
+    answer(
+        wanted,
+        {"store": public_name(settings.url), "file": str(file), "bytes": size, "jobs": counts},
+        f"{file} has a copy of {wanted.place}: {_in_words(counts)}, {in_bytes(size)}.",
+    )
 
 
 @click.command(
@@ -182,11 +172,11 @@ def restore(wanted: StoreOptions, file: Path, *, yes: bool) -> None:
         confirm(f"Replace all that is in {wanted.place} ({_in_words(replaced)}) by {file} ({_in_words(restored)})?")
     with span_progress() as show:
         copies.restore(file, lambda done, total: show("restore", "", done, total))
-    if wanted.as_json:
-        fields = {"store": public_name(settings.url), "file": str(file)}
-        say_json({**fields, "replaced": replaced, "restored": restored})
-    else:
-        say(f"{wanted.place} had {_in_words(replaced)}, and has those of {file} now: {_in_words(restored)}.")
+    answer(
+        wanted,
+        {"store": public_name(settings.url), "file": str(file), "replaced": replaced, "restored": restored},
+        f"{wanted.place} had {_in_words(replaced)}, and has those of {file} now: {_in_words(restored)}.",
+    )
 
 
 def _in_words(counts: Mapping[State, int]) -> str:

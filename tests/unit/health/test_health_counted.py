@@ -8,7 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from standfast import Standfast
-from standfast.cli.health import ExistingStore
+from standfast.cli.connection import LazyStore
 from standfast.model.clock import SystemClock
 from standfast.model.job import Claim, ClaimRef, Ending, Verdict
 from standfast.model.states import Move
@@ -16,6 +16,7 @@ from standfast.observe.health.access import LOOPBACK
 from standfast.observe.health.endpoints import Health, Request
 from standfast.observe.metrics.meter import MeteredTally
 from standfast.observe.metrics.shared import SharedFolder
+from standfast.settings import Loaded
 from standfast.stores.contract import count_states
 from standfast.worker.completer import Ended
 
@@ -93,7 +94,7 @@ def test_the_command_tells_the_same(folder, tmp_path):
         process = Process(app, folder)
         process.count(3)
         app.call(count_states(app.verbs))  # makes the file
-        asked = ExistingStore(app.settings)
+        asked = LazyStore(Loaded(app.settings, app.settings_from))
         try:
             told = Health(asked, networks=LOOPBACK).answer(ASKED).body.decode()
             assert _completed(told) == process.completed() == 3
