@@ -139,7 +139,7 @@ class Stage:
     def set_list_jobs(self):
         job_id = self._job()
         which = JobFilter(queue=self._queue)
-        return Scene(lambda verbs: verbs.list_jobs(which), lambda jobs: [job.id for job in jobs] == [job_id])
+        return Scene(lambda verbs: verbs.list_jobs(which), lambda page: [job.id for job in page.jobs] == [job_id])
 
     def set_history(self):
         placed = self._placed(State.HELD)
