@@ -226,7 +226,7 @@ class Shop:
         return json.loads(done.stdout)
 
     def why(self, handle):
-        return self.asked("why", handle.id)["why"]
+        return self.asked("why", handle.id)["text"]
 
 
 def run(*args, through=(), **env):

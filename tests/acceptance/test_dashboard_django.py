@@ -81,7 +81,7 @@ def test_staff_come_in_see_and_act(site):
 
 
 def state(browser, job):
-    return browser.get(f"/ops/jobs/api/v1/jobs/{job}").json()["row"]["state"]
+    return browser.get(f"/ops/jobs/api/v1/jobs/{job}").json()["state"]
 
 
 def csrf_in(page):

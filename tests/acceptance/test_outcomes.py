@@ -93,7 +93,7 @@ def test_outcomes_history_is_complete(tmp_path):
         shown = shop.asked("jobs", "show", handle.id)
         assert [each["fence"] for each in shown["attempts"]] == [1, 2, 3]
         assert "in sort_out" in shop.standfast("jobs", "show", handle.id).stdout
-        assert "all 3 attempts failed" in shown["why"]
+        assert "all 3 attempts failed" in shown["why"]["text"]
         assert shop.standfast("dead", "retry", handle.id).returncode == 0
         shop.drain()
         assert [each.fence for each in shop.history(handle)] == [1, 2, 3, 4, 5, 6]
@@ -109,7 +109,10 @@ def test_outcomes_results_and_progress(tmp_path):
         eventually(lambda: (job := handle.job()).progress and job.progress.done == 5, "half-way")
         shop.become(handle, "running")  # the mark of a start comes a moment after it
         shown = shop.asked("jobs", "show", handle.id)
-        assert (shown["state"], shown["progress"]) == ("running", {"done": 5, "total": 10, "note": None})
+        assert (shown["state"], shown["progress"]) == (
+            "running",
+            {"done": 5, "total": 10, "note": None, "share": 0.5},
+        )
         assert "5 of 10 (50%)" in shop.standfast("jobs", "show", handle.id).stdout
         shop.put("go")
         assert handle.result(timeout=30) == 10

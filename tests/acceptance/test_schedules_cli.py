@@ -57,7 +57,7 @@ def test_a_schedule_is_made_changed_stopped_and_forgotten(fleet):
     job_id = schedules(fleet, "trigger", "naps")["job"]
     assert fleet.wait_for(job_id, State.COMPLETED).metadata["standfast.schedule"] == "naps"
     shown = fleet.standfast_json("jobs", "show", job_id)
-    assert (shown["schedule"], shown["args"]) == ("naps", {"seconds": 0.01})
+    assert (shown["schedule"], shown["args"]["seconds"]["value"]) == ("naps", 0.01)
     assert "It comes from schedule 'naps'" in fleet.standfast("why", job_id)
 
     assert schedules(fleet, "delete", "naps", "--yes")["state"] == "deleted"

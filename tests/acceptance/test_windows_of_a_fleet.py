@@ -14,8 +14,8 @@ import pytest
 from fleet import Fleet, now, sizes, wait_until
 from fleet_app import NOTICE, SKEW, WINDOW, window_in
 
+from standfast.admin.jobs import WhichJob, show_job
 from standfast.cli.connection import StoreOptions
-from standfast.cli.job_views import read_story
 from standfast.model.ids import new_job_id
 from standfast.model.job import NewJob
 from standfast.model.states import Move, State
@@ -110,7 +110,7 @@ class Shift:
         """Let one more come: it is told until when it has to wait."""
         [self.arrived] = self.night.naps(self.closed)
         settings, end = self.night.fleet.app.settings, self.night.end
-        why = read_story(StoreOptions(settings.url, settings.namespace), self.arrived).why.text
+        why = StoreOptions(settings.url, settings.namespace).run(show_job, WhichJob(id=self.arrived)).why.text
         assert now() < end, "the machine was too slow for this test"
         name = self.task if self.closed == "task" else self.queue
         assert f"its {self.closed} '{name}' is closed until {end:%H:%M}" in why.lower()

@@ -114,7 +114,11 @@ def _group(name: str, jobs: Sequence[Job]) -> DeadGroup:
 
 # Files of jobs, written while they are read: one page of them is in memory at a time, however many there are.
 
-_COLUMNS = tuple(field.name for field in msgspec.structs.fields(JobRow) if field.name not in {"progress", "tags"})
+_COLUMNS = tuple(
+    field.name
+    for field in msgspec.structs.fields(JobRow)
+    if field.name not in {"progress", "tags", "incidents", "result"}
+)
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from standfast.admin.job_details import UNREADABLE, checked, read_envelope, shown
+from standfast.admin.job_details import UNREADABLE, read_envelope, shown
 from standfast.admin.operation import NotThereError, WrongRequestError
 from standfast.durable.memo_view import MemoValue, MemoView
 from standfast.model.clock import LATEST
@@ -272,13 +272,12 @@ _BEGINNING = 2_000
 def value_seen(encoded: bytes, longest: int = LONGEST_VALUE) -> ValueSeen:
     """Return a value that is stored as JSON."""
     size = len(encoded)
+    if size > longest:
+        return ValueSeen(size=size, beginning=encoded[: min(_BEGINNING, longest)].decode(errors="ignore"))
     try:
-        checked(encoded)
+        return ValueSeen(value=msgspec.json.decode(encoded), size=size)
     except UNREADABLE as error:
         return ValueSeen(size=size, problem=Phrase("unreadable.value", error=str(error)))
-    if size > longest:
-        return ValueSeen(size=size, beginning=encoded[:_BEGINNING].decode(errors="ignore"))
-    return ValueSeen(value=msgspec.json.decode(encoded), size=size)
 
 
 def args_seen(payload: bytes) -> tuple[dict[str, ValueSeen], Phrase | None]:

@@ -15,11 +15,9 @@ import msgspec
 
 from standfast.durable.memo_view import MemoView, memo_view
 from standfast.errors import ArgumentsError, JobNotFoundError
-from standfast.model.codec import trace_id_in
-from standfast.model.crash import had_started
 from standfast.model.display import short_id
 from standfast.model.incidents import Incident
-from standfast.model.job import Attempt, Job, planned_of, schedule_of, without_provenance
+from standfast.model.job import Attempt, Job
 from standfast.model.memos import is_suspended, signal_name
 from standfast.model.phrases import Phrase
 from standfast.model.records import Kind
@@ -54,18 +52,6 @@ class Envelope(msgspec.Struct, omit_defaults=True, kw_only=True):
 def read_envelope(payload: bytes) -> Envelope:
     """Return what a payload holds. Raises one of UNREADABLE."""
     return msgspec.json.decode(checked(payload), type=Envelope)
-
-
-def decoded_args(payload: bytes) -> dict[str, Any]:
-    """Return the arguments as they are stored; of a secret one, its name."""
-    try:
-        envelope = read_envelope(payload)
-        return {
-            "args": {name: shown(each) for name, each in envelope.args.items()}
-            | dict.fromkeys(envelope.secret, MASKED)
-        }
-    except UNREADABLE as error:
-        return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
 
 
 def shown(value: msgspec.Raw) -> msgspec.Raw:
@@ -187,36 +173,6 @@ def shape_of(error: str) -> str:
 def fingerprint(error: str | None) -> str | None:
     """Return a short name for all errors of this shape, the same on every machine; None without an error."""
     return None if not error else blake2b(shape_of(error).encode(errors="replace"), digest_size=6).hexdigest()
-
-
-_JOB_FIELDS = tuple(name for name in Job.__struct_fields__ if name not in {"payload", "keep_key"})
-_ATTEMPT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Attempt))
-
-
-def job_fields(job: Job) -> dict[str, Any]:
-    """Return everything there is about a job."""
-    fields = {name: getattr(job, name) for name in _JOB_FIELDS}
-    progress = job.progress
-    fields["progress"] = progress and {"done": progress.done, "total": progress.total, "note": progress.note}
-    fields["metadata"] = without_provenance(job.metadata)
-    fields["schedule"], fields["planned_at"] = schedule_of(job.metadata), planned_of(job.metadata)
-    fields["trace_id"] = trace_id_in(job.payload)
-    return {**fields, **decoded_args(job.payload), **_decoded_result(job.result)}
-
-
-def _decoded_result(result: bytes | None) -> dict[str, Any]:
-    try:
-        return {"result": None if result is None else checked(result)}
-    except UNREADABLE as error:
-        return {"result": None, "result_error": f"the result cannot be read: {error}"}
-
-
-def attempt_fields(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return a job's history."""
-    return [
-        {name: getattr(attempt, name) for name in _ATTEMPT_FIELDS} | {"started": had_started(attempt)}
-        for attempt in attempts
-    ]
 
 
 def waits_for(job: Job) -> Phrase | None:

@@ -17,15 +17,19 @@ from standfast.admin.fields import (
     ProgressSeen,
     RequestStruct,
     Text,
+    ValueSeen,
     When,
     Word,
     past,
     progress_seen,
+    value_seen,
 )
 from standfast.admin.job_details import UNREADABLE, fingerprint, read_envelope, waits_for
 from standfast.errors import ConfigurationError, KeyTakenError
+from standfast.model.codec import trace_id_in
 from standfast.model.display import one_line
 from standfast.model.ids import first_id_at
+from standfast.model.incidents import Incident
 from standfast.model.job import SCHEDULE_KEY, Job, JobAction, schedule_of
 from standfast.model.phrases import Phrase
 from standfast.model.states import State
@@ -76,6 +80,8 @@ def change_many(
 
 States = Annotated[tuple[State, ...], msgspec.Meta(max_length=8)]
 Tags = Annotated[tuple[Word, ...], msgspec.Meta(max_length=20)]
+Pair = Annotated[str, msgspec.Meta(max_length=2_000, pattern=r"^[^\x00=]+=[^\x00]*$")]
+Metadata = Annotated[tuple[Pair, ...], msgspec.Meta(max_length=20)]
 BulkAction = Literal["retry", "cancel", "discard", "reschedule"]
 
 MOST_WRITTEN = 100_000
@@ -85,9 +91,9 @@ MOST_WRITTEN = 100_000
 class JobsWhich(RequestStruct, frozen=True, kw_only=True):
     """Which jobs are meant; what is empty selects all.
 
-    `since` and `until` are about when a job was made: a date with its zone, or how long ago, such as 2h. `error` is
-    a part of the last error, `fingerprint` that of an error (dead jobs only), `text` is looked for in task, id,
-    key, tags, error and arguments of the newest jobs.
+    `since` and `until` are about when a job was made: a date with its zone, or how long ago, such as 2h. `meta` are
+    pairs NAME=VALUE, all of which it has. `error` is a part of the last error, `fingerprint` that of an error (dead
+    jobs only), `text` is looked for in task, id, key, tags, error and arguments of the newest jobs.
     """
 
     state: States = ()
@@ -95,6 +101,7 @@ class JobsWhich(RequestStruct, frozen=True, kw_only=True):
     queue: Word | None = None
     tag: Tags = ()
     key: Word | None = None
+    meta: Metadata = ()
     schedule: Word | None = None
     worker: Word | None = None
     since: When | None = None
@@ -112,7 +119,11 @@ class JobsAsked(JobsWhich, frozen=True, kw_only=True):
 
 
 class JobRow(AnswerStruct, frozen=True, kw_only=True):
-    """A job in short. `at` is the time that matters: its end, or else when it is due."""
+    """A job in short. `at` is the time that matters: its end, or else when it is due.
+
+    `fence` counts its claims; a long `result` is cut. `incidents` are ids, the newest first; a list has them where it
+    is of dead jobs alone.
+    """
 
     id: str
     task: str
@@ -135,6 +146,10 @@ class JobRow(AnswerStruct, frozen=True, kw_only=True):
     progress: ProgressSeen | None
     error: str | None
     fingerprint: str | None
+    fence: int
+    trace_id: str | None = None
+    result: ValueSeen | None = None
+    incidents: tuple[str, ...] = ()
 
 
 class JobsSeen(AnswerStruct, frozen=True, kw_only=True):
@@ -282,6 +297,7 @@ async def select(desk: OperationContext, asked: JobsWhich, among: frozenset[Stat
     now = await store_now(desk)
     since, until = past("since", asked.since, now, days=True), past("until", asked.until, now, days=True)
     states = frozenset(asked.state)
+    metadata = {name: value for name, _, value in (pair.partition("=") for pair in asked.meta)}
     if asked.fingerprint:
         states = states & {State.DEAD} if states else frozenset({State.DEAD})
     meant = (states & among if states else among) if among is not None else states
@@ -291,7 +307,7 @@ async def select(desk: OperationContext, asked: JobsWhich, among: frozenset[Stat
         task=asked.task or None,
         key=asked.key or None,
         tags=tuple(filter(None, asked.tag)),
-        metadata={SCHEDULE_KEY: asked.schedule} if asked.schedule else {},
+        metadata=metadata | ({SCHEDULE_KEY: asked.schedule} if asked.schedule else {}),
         error=asked.error or None,
         worker=asked.worker or None,
         after=None if since is None else first_id_at(since),
@@ -413,11 +429,11 @@ def _plain(value: msgspec.Raw) -> str:
 # Jobs as rows. Pure.
 
 LONGEST_ERROR = 500
-"""Characters of an error in a row."""
+"""Characters of an error in a row, and bytes of a result that is shown whole there."""
 
 
-def job_row(job: Job) -> JobRow:
-    """Return a job in short."""
+def job_row(job: Job, incidents: Iterable[Incident] = ()) -> JobRow:
+    """Return a job in short, and in which incidents it was involved."""
     return JobRow(
         id=job.id,
         task=job.task,
@@ -440,4 +456,8 @@ def job_row(job: Job) -> JobRow:
         progress=progress_seen(job.progress),
         error=one_line(job.error, LONGEST_ERROR) if job.error else None,
         fingerprint=group_of(job) if job.state is State.DEAD else None,
+        fence=job.fence,
+        trace_id=trace_id_in(job.payload),
+        result=None if job.result is None else value_seen(job.result, LONGEST_ERROR),
+        incidents=tuple(each.id for each in incidents),
     )

@@ -7,19 +7,24 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import asdict
 
-from standfast.admin.executor import OperationContext, all_queues, store_now
+from standfast.admin.executor import OperationContext, all_queues, late_incidents, store_now
 from standfast.admin.fields import (
     AnswerStruct,
     Arguments,
+    CursorSeen,
+    FileSeen,
     NewId,
     QueueName,
+    SignalSeen,
+    StepSeen,
     TextSeen,
     ValueSeen,
+    WaitSeen,
     When,
     WithId,
     Word,
-    WrittenSeen,
     args_seen,
     coming,
     text_seen,
@@ -27,7 +32,7 @@ from standfast.admin.fields import (
     written_seen,
 )
 from standfast.admin.incidents import IncidentRow, KnownJob, incident_row
-from standfast.admin.job_details import JobDetails, read_job_details
+from standfast.admin.job_details import JobDetails, incidents_by_job, read_job_details
 from standfast.admin.job_search import (
     SPAN,
     BulkAction,
@@ -48,7 +53,6 @@ from standfast.admin.operation import Role, WrongRequestError, acts, reads
 from standfast.admin.tasks import ParameterSeen, find_task, known_tasks
 from standfast.errors import JobNotFoundError, JobStateError
 from standfast.handle import encode_signal, too_late
-from standfast.model.codec import trace_id_in
 from standfast.model.crash import had_started
 from standfast.model.ids import first_id_at, new_job_id
 from standfast.model.job import (
@@ -61,13 +65,13 @@ from standfast.model.job import (
     planned_of,
     without_provenance,
 )
-from standfast.model.memos import is_suspended
+from standfast.model.memos import is_suspended, signal_name
 from standfast.model.phrases import Phrase
 from standfast.model.states import FINAL, State
 from standfast.observe.obstacles import Explanation
 from standfast.stores.contract import ask_time, change_job
 from standfast.stores.values import JobFilter
-from standfast.supervisor.orders import KILL, give_order
+from standfast.supervisor.orders import KILL, Order, give_order
 
 
 class WhichJob(WithId, frozen=True, kw_only=True):
@@ -124,16 +128,16 @@ class WhySeen(AnswerStruct, frozen=True, kw_only=True):
     text: str
 
 
-class JobSeen(AnswerStruct, frozen=True, kw_only=True):
-    """A job with its story. `can` names the operations that make sense in its state.
+class JobSeen(JobRow, frozen=True, kw_only=True):
+    """A job with its story; its `error` is whole. `can` names the operations that make sense in its state.
 
     `parameters` are those of its task, where workers have told of them; `edited_from` is the dead job of which it
     is the corrected copy. `trace_id` is that of the trace that it carries.
     """
 
     now: datetime
-    row: JobRow
     version: int
+    payload_size: int
     crashes: int
     group: int
     after: str | None
@@ -143,29 +147,43 @@ class JobSeen(AnswerStruct, frozen=True, kw_only=True):
     metadata: dict[str, str]
     args: dict[str, ValueSeen]
     args_problem: Phrase | None
-    result: ValueSeen | None
     result_until: datetime | None
-    error: TextSeen | None
     attempts: tuple[AttemptSeen, ...]
     timeline: tuple[Station, ...]
     why: WhySeen
-    written: WrittenSeen
+    cursors: tuple[CursorSeen, ...]
+    steps: tuple[StepSeen, ...]
+    waits: tuple[WaitSeen, ...]
+    signals: tuple[SignalSeen, ...]
+    files: tuple[FileSeen, ...]
+    unreadable: tuple[str, ...]
     locks: tuple[LockSeen, ...]
-    incidents: tuple[IncidentRow, ...]
+    incident_rows: tuple[IncidentRow, ...]
     forgotten_incidents: tuple[str, ...]
     can: tuple[str, ...]
     parameters: tuple[ParameterSeen, ...] | None = None
     edited_from: str | None = None
     cloned_from: str | None = None
-    trace_id: str | None = None
 
 
 class JobDone(AnswerStruct, frozen=True, kw_only=True):
-    """What became of a job; `job` is the new one, where there is one."""
+    """What became of a job; `job` is the new one, where there is one.
+
+    With `order` the `worker` was ordered to kill the process in which it runs.
+    """
 
     id: str
     answer: str
     job: str | None = None
+    worker: str | None = None
+    order: str | None = None
+
+
+class SignalDone(JobDone, frozen=True, kw_only=True):
+    """A signal that was sent, whether the job waited for it, and for which signal it had waited, if for any."""
+
+    waited: bool
+    waits_for: str | None
 
 
 class RescheduleAsked(WithId, frozen=True, kw_only=True):
@@ -250,9 +268,11 @@ async def list_jobs(desk: OperationContext, asked: JobsAsked) -> JobsSeen:
     found = await page_of(desk, selection.below(asked.before or None), asked.limit)
     queues = await all_queues(desk)
     sifted = selection.wanted is not None
+    dead = {job.id: [job.error] for job in found.jobs if selection.which.states == (State.DEAD,)}
+    incidents = incidents_by_job(dead, await late_incidents(desk)) if dead else {}
     return JobsSeen(
         now=selection.now,
-        rows=tuple(map(job_row, found.jobs)),
+        rows=tuple(job_row(job, incidents.get(job.id, ())) for job in found.jobs),
         next=found.next,
         span=SPAN if sifted else None,
         bounded=found.bounded,
@@ -354,17 +374,21 @@ async def show_job(desk: OperationContext, asked: WhichJob) -> JobSeen:
     task = await find_task(desk, job.task)
     known = {job.id: KnownJob(job.task, job.state)}
     locks = () if job.state in FINAL else await all_locks(desk)
+    row = asdict(job_row(job, story.incidents)) | {"error": job.error}
+    if job.result is not None:
+        row["result"] = value_seen(job.result)
     return JobSeen(
+        **row,
+        **asdict(written_seen(story.written)),
         now=now,
-        row=job_row(job),
         version=job.version,
+        payload_size=len(job.payload),
         crashes=job.crashes,
         group=job.group,
         after=job.after,
         start_by=job.start_by,
         on_late=job.on_late,
         planned_at=planned_of(job.metadata),
-        trace_id=trace_id_in(job.payload),
         metadata={
             name: value
             for name, value in without_provenance(job.metadata).items()
@@ -372,15 +396,12 @@ async def show_job(desk: OperationContext, asked: WhichJob) -> JobSeen:
         },
         args=args,
         args_problem=problem,
-        result=None if job.result is None else value_seen(job.result),
         result_until=job.result_until,
-        error=text_seen(job.error),
         attempts=tuple(map(_attempt, story.attempts)),
         timeline=tuple(_timeline(story)),
         why=_why(story.why),
-        written=written_seen(story.written),
         locks=tuple(lock for lock in locks if any(job.id in holder.owner for holder in lock.holders)),
-        incidents=tuple(incident_row(each, known) for each in story.incidents),
+        incident_rows=tuple(incident_row(each, known) for each in story.incidents),
         forgotten_incidents=story.forgotten,
         can=_can(job),
         parameters=None if task is None else task.parameters,
@@ -463,14 +484,16 @@ async def cancel_job(desk: OperationContext, asked: CancelAsked) -> JobDone:
         latest = await find_job(desk, job.id)
         if latest.state is not State.CANCELLED:
             raise JobStateError(Phrase("refusal.too_late", job=job.id, state=Phrase(f"state.{latest.state}")))
+    order: Order | None = None
     if asked.kill and answer is Cancellation.REQUESTED:
         latest = await find_job(desk, job.id)
         if latest.worker is not None:
             details = {"job": job.id, "fence": str(latest.fence)}
-            await desk.ask(give_order(desk.verbs, KILL, latest.worker, details))
+            order = await desk.ask(give_order(desk.verbs, KILL, latest.worker, details))
     told = "requested" if answer is Cancellation.REQUESTED else State.CANCELLED.value
     desk.note(after=Phrase("noted.requested" if answer is Cancellation.REQUESTED else "state.cancelled"))
-    return JobDone(id=job.id, answer=told)
+    ordered = {} if order is None else {"worker": order.worker, "order": order.id}
+    return JobDone(id=job.id, answer=told, **ordered)
 
 
 @acts("jobs.discard", "/jobs/{id}/discard", Role.ADMIN)
@@ -497,11 +520,12 @@ async def reschedule_job(desk: OperationContext, asked: RescheduleAsked) -> JobD
 
 
 @acts("jobs.signal", "/jobs/{id}/signal", Role.OPERATOR)
-async def signal_job(desk: OperationContext, asked: SignalAsked) -> JobDone:
+async def signal_job(desk: OperationContext, asked: SignalAsked) -> SignalDone:
     """Send a signal to a job that is not over."""
     job = await find_job(desk, asked.id)
     body = encode_signal(asked.name, asked.data)
     if not await desk.ask(desk.verbs.signal(job.id, asked.name, asked.token or new_job_id(), body)):
         raise too_late(job.id, asked.name)
     desk.note(after=Phrase("noted.signal", name=asked.name))
-    return JobDone(id=job.id, answer="sent")
+    waits_for = signal_name(job.reason)
+    return SignalDone(id=job.id, answer="sent", waited=waits_for == asked.name, waits_for=waits_for)

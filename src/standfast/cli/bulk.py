@@ -6,13 +6,15 @@ interrupted, and is written down in the audit.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 from uuid import uuid4
 
 import click
 
 from standfast.admin.audit_trail import Entry, write_down
-from standfast.admin.job_search import Changes, change_many
+from standfast.admin.executor import AdminSession
+from standfast.admin.job_search import Changes, JobFailed, change_many
+from standfast.admin.jobs import JobDone
 from standfast.cli.connection import StoreOptions, person
 from standfast.cli.exit_codes import ExitCode, say_failed
 from standfast.cli.inputs import confirm
@@ -21,65 +23,44 @@ from standfast.cli.output import bulk_progress, say, say_json
 from standfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from standfast.model.display import counted
 from standfast.model.job import Job, JobAction
-from standfast.model.phrases import Phrase
+from standfast.model.phrases import Phrase, as_phrase, phrase_in
 from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time, change_job
+from standfast.stores.contract import ask_time
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import run_procedure
 
-Act = Callable[[Backend, Job], str]
-"""Does something to a job and returns what became of it, in a word or two."""
+Act = Callable[[AdminSession, Job], JobDone]
+"""Does something to a job."""
 
 _MOST_TOLD = 10
 """So many failures of a bulk are told one by one."""
 
 
-class Answer(TypedDict, total=False):
-    """What became of one job, as `--json` prints it."""
-
-    id: str
-    answer: str
-    error: str
-
-
-def requeue(backend: Backend, job: Job) -> str:
-    """Make a dead or scheduled job ready."""
-    backend.run(change_job(backend.verbs, JobAction.RETRY, job.id))
-    return "requeued"
-
-
-def act_on_each(wanted: StoreOptions, backend: Backend, ids: Iterable[str], act: Act) -> None:
+def act_on_each(wanted: StoreOptions, ids: Iterable[str], act: Act) -> None:
     """Act on the named jobs and say what became of each; exit 1 in the end if one could not be done."""
-    answers: list[Answer] = []
-    try:
-        for job_id in ids:
-            answers.append(_answer(wanted, backend, job_id, act))
-            if not wanted.as_json:
-                _say_answer(answers[-1])
-    finally:  # what was done before the store failed is still told
-        if wanted.as_json:
-            say_json(answers)
-    if any("error" in answer for answer in answers):
+    answers: list[JobDone | JobFailed] = []
+    with wanted.admin() as admin:
+        try:
+            for job_id in ids:
+                try:
+                    done = act(admin, find_job(wanted, admin.backend, job_id))
+                except (JobNotFoundError, JobStateError, KeyTakenError) as error:
+                    answers.append(failed := JobFailed(id=job_id, error=_about(job_id, error)))
+                    if not wanted.as_json:
+                        say_failed(str(failed.error))
+                else:
+                    answers.append(done)
+                    if not wanted.as_json:
+                        say(f"{done.id}  {done.answer}")
+        finally:  # what was done before the store failed is still told
+            if wanted.as_json:
+                say_json(answers)
+    if any(isinstance(answer, JobFailed) for answer in answers):
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _answer(wanted: StoreOptions, backend: Backend, job_id: str, act: Act) -> Answer:
-    try:
-        job = find_job(wanted, backend, job_id)
-        return {"id": job.id, "answer": act(backend, job)}
-    except (JobNotFoundError, JobStateError, KeyTakenError) as error:
-        return {"id": job_id, "error": _about(job_id, error)}
-
-
-def _about(job_id: str, error: Exception) -> str:
-    return str(error) if job_id in str(error) else f"job {job_id}: {error}"
-
-
-def _say_answer(answer: Answer) -> None:
-    if "error" in answer:
-        say_failed(answer["error"])
-    else:
-        say(f"{answer['id']}  {answer['answer']}")
+def _about(job_id: str, error: Exception) -> Phrase:
+    return phrase_in(error) if job_id in str(error) else as_phrase(f"job {job_id}: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +143,12 @@ def _told(changes: Changes) -> Phrase:
 
 
 def _say_done(wanted: StoreOptions, deed: BulkRequest, changes: Changes, total: int) -> None:
-    errors: list[Answer] = [{"id": job_id, "error": _about(job_id, error)} for job_id, error in changes.refused]
+    errors = [JobFailed(id=job_id, error=_about(job_id, error)) for job_id, error in changes.refused]
     if wanted.as_json:
         say_json({"done": changes.done, "errors": errors})
         return
-    for answer in errors[:_MOST_TOLD]:
-        say_failed(answer["error"])
+    for failed in errors[:_MOST_TOLD]:
+        say_failed(str(failed.error))
     if len(errors) > _MOST_TOLD:
         say_failed(f"… and {len(errors) - _MOST_TOLD:,} more could not be done; --json names them all")
     of = "" if changes.seen >= total else f" of {total:,}"

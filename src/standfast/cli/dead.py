@@ -6,15 +6,16 @@ from typing import Any
 
 import click
 
-from standfast.cli.bulk import Act, BulkRequest, act_on_each, act_on_selected, requeue, selected_by
+from standfast.admin.executor import AdminSession
+from standfast.admin.job_search import JobsAsked
+from standfast.admin.jobs import JobDone, WhichJob, discard_job, retry_job
+from standfast.cli.bulk import Act, BulkRequest, act_on_each, act_on_selected, selected_by
 from standfast.cli.connection import StoreOptions, examples, given, page_options, store_options, yes_option
 from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.job_views import say_jobs
 from standfast.errors import JobStateError
 from standfast.model.job import Job, JobAction
 from standfast.model.states import State
-from standfast.stores.backend import Backend
-from standfast.stores.contract import change_job
 from standfast.stores.values import JobFilter
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
@@ -47,9 +48,9 @@ _narrowed = given(
 @store_options
 def list_command(wanted: StoreOptions, /, **narrowed: Any) -> None:
     """List dead jobs, newest first."""
-    which = JobFilter(states=(State.DEAD,), **narrowed)
     only = any(narrowed[name] for name in ("queue", "task", "error", "before"))
-    say_jobs(wanted, which, nothing="No dead job matches." if only else "No dead jobs.")
+    asked = JobsAsked(state=(State.DEAD,), **narrowed)
+    say_jobs(wanted, asked, nothing="No dead job matches." if only else "No dead jobs.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +113,20 @@ def discard(wanted: StoreOptions, selection: _Selection) -> None:
     _deal_with(wanted, selection, JobAction.DISCARD, "discarded", _discard)
 
 
-def _retry(backend: Backend, job: Job) -> str:
+def _retry(admin: AdminSession, job: Job) -> JobDone:
     if job.state is not State.DEAD:
         raise JobStateError(f"job {job.id} is {job.state}, not dead")
-    return requeue(backend, job)
+    return admin.run(retry_job, WhichJob(id=job.id))
 
 
-def _discard(backend: Backend, job: Job) -> str:
-    backend.run(change_job(backend.verbs, JobAction.DISCARD, job.id))
-    return "discarded"
+def _discard(admin: AdminSession, job: Job) -> JobDone:
+    return admin.run(discard_job, WhichJob(id=job.id))
 
 
 def _deal_with(wanted: StoreOptions, selection: _Selection, action: JobAction, became: str, act: Act) -> None:
-    with wanted.store() as backend:
-        if selection.ids:
-            act_on_each(wanted, backend, selection.ids, act)
-        else:
-            deed = BulkRequest(action, selection.which, "dead job", became, selection.asked)
+    if selection.ids:
+        act_on_each(wanted, selection.ids, act)
+    else:
+        deed = BulkRequest(action, selection.which, "dead job", became, selection.asked)
+        with wanted.store() as backend:
             act_on_selected(wanted, backend, deed, yes=selection.yes)

@@ -1,66 +1,65 @@
 """What several commands show of a job."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
 
 import click
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from rich.text import Text
 
-from standfast.admin.job_details import (
-    JobDetails,
-    attempt_fields,
-    decoded_args,
-    incidents_by_job,
-    job_fields,
-    read_job_details,
-    waits_for,
-)
+from standfast.admin.fields import CursorSeen, FileSeen, ProgressSeen, SignalSeen, StepSeen, ValueSeen, WaitSeen
+from standfast.admin.job_search import JobRow, JobsAsked
+from standfast.admin.jobs import AttemptSeen, JobSeen, WhichJob, list_jobs, show_job
 from standfast.cli.connection import StoreOptions, examples, store_options
-from standfast.cli.lookup import find_job, read_incidents
-from standfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
-from standfast.durable.files import StoredFile
-from standfast.durable.memo_view import CursorView, MemoValue, MemoView, SignalView, StepView, WaitView
-from standfast.model.clock import SystemClock
-from standfast.model.crash import CHARGED_ALONE, SUSPECTED, DeathKind, had_started
+from standfast.cli.lookup import find_job
+from standfast.cli.output import (
+    Column,
+    answer,
+    coloured,
+    cut,
+    say,
+    say_block,
+    say_fields,
+    say_heading,
+    say_json,
+    say_list,
+    say_table,
+)
+from standfast.model.crash import CHARGED_ALONE, SUSPECTED, DeathKind
 from standfast.model.display import counted, dated, in_bytes, one_line, relative, short_id, span, with_note
-from standfast.model.job import Attempt, Job, OnLate, Progress, planned_of, schedule_of, without_provenance
+from standfast.model.job import OnLate
 from standfast.model.memos import is_for_ever, is_suspended
 from standfast.model.secrets import MASK
 from standfast.model.states import FINAL, Move, State
-from standfast.observe.incidents import trouble_words
-from standfast.stores.backend import Backend
-from standfast.stores.values import JobFilter
-from standfast.stores.verb import run_procedure
 
 _WIDE = 120
 
 
-def say_arguments(payload: bytes) -> None:
-    """Print the arguments of a payload; of a secret one, its name."""
-    fields = decoded_args(payload)
+def say_arguments(seen: JobSeen) -> None:
+    """Print the arguments of a job; of a secret one, its name."""
     say_heading("Arguments")
-    if "payload_error" in fields:
-        say_block(fields["payload_error"], style="red")
-    elif fields["args"]:
-        say_fields({one_line(name): _text(value) for name, value in fields["args"].items()})
+    if seen.args_problem is not None:
+        say_block(str(seen.args_problem), style="red")
+    elif seen.args:
+        say_fields({one_line(name): value_words(value) for name, value in seen.args.items()})
     else:
         say_block("none", style="dim")
 
 
-def _text(encoded: msgspec.Raw) -> str:
-    return bytes(encoded).decode(errors="replace")
+def value_words(seen: ValueSeen, indent: int = -1) -> str:
+    """Return a value as JSON; or its beginning, that it is secret, or why it cannot be read."""
+    if seen.problem is not None:
+        return str(seen.problem)
+    if seen.secret:
+        return MASK
+    if seen.beginning is not None:
+        return f"{seen.beginning} … ({in_bytes(seen.size)} in all)"
+    return msgspec.json.format(msgspec.json.encode(seen.value), indent=indent).decode(errors="replace")
 
 
-def indented(value: msgspec.Raw) -> str:
-    """Return a decoded value as JSON for people."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode(errors="replace")
-
-
-def progress_words(progress: Progress) -> str:
+def progress_words(progress: ProgressSeen) -> str:
     """Return how far a job is and what it is doing: `3 of 10 (30%): the shoes`."""
     words = f"{progress.done:,g} done"
     if progress.total:
@@ -74,13 +73,13 @@ def job_columns(
     dead: bool = False,
     progress: bool = False,
     waiting: bool = False,
-    incidents: Mapping[str, Sequence[str]] = MappingProxyType({}),
-) -> list[Column[Job]]:
+    involved: bool = False,
+) -> list[Column[JobRow]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
-    involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), vital=1)
-    waits: Column[Job] = Column("WAITS FOR", lambda job: cut(str(waits_for(job) or "")), shrinks=True)
-    far: Column[Job] = Column("PROGRESS", lambda job: cut(_progress(job)), shrinks=True)
-    states: list[Column[Job]] = [
+    incident: Column[JobRow] = Column("INCIDENT", lambda job: _latest(job.incidents), vital=1)
+    waits: Column[JobRow] = Column("WAITS FOR", lambda job: cut(str(job.waits_for or "")), shrinks=True)
+    far: Column[JobRow] = Column("PROGRESS", lambda job: cut(_progress(job)), shrinks=True)
+    states: list[Column[JobRow]] = [
         Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),
         Column("STATE", _state_and_wish, from_width=_WIDE),
     ]
@@ -101,7 +100,7 @@ def job_columns(
             shrinks=True,
             vital=int(dead),
         ),
-        *([involved] if incidents else []),
+        *([incident] if involved else []),
     ]
 
 
@@ -110,24 +109,24 @@ def _latest(incidents: Sequence[str]) -> str:
     return f"{short_id(incidents[0])}{more}" if incidents else ""
 
 
-def _progress(job: Job) -> str:
+def _progress(job: JobRow) -> str:
     return "" if job.progress is None else progress_words(job.progress)
 
 
-def _state_and_wish(job: Job) -> Text:
+def _state_and_wish(job: JobRow) -> Text:
     text = coloured(job.state)
     if job.cancel_requested and job.state not in FINAL:
         text.append(" (cancelling)", style="yellow")
     return text
 
 
-def due(job: Job, now: datetime, told: Callable[[datetime, datetime], str] = dated) -> str:
+def due(job: JobRow, now: datetime, told: Callable[[datetime, datetime], str] = dated) -> str:
     """Return when a job is due, as it is `told`; a signal that is waited for without an end has no time."""
-    open_end = waits_for(job) is not None and is_for_ever(job.run_at, now)
+    open_end = job.waits_for is not None and is_for_ever(job.run_at, now)
     return "when it comes" if open_end else told(job.run_at, now)
 
 
-def _when(job: Job, now: datetime, told: Callable[[datetime, datetime], str]) -> str:
+def _when(job: JobRow, now: datetime, told: Callable[[datetime, datetime], str]) -> str:
     """Return the time that matters in the job's state: its end, or else when it is due."""
     return told(job.finished_at, now) if job.finished_at else due(job, now, told)
 
@@ -135,35 +134,23 @@ def _when(job: Job, now: datetime, told: Callable[[datetime, datetime], str]) ->
 # One page of jobs, as `jobs list` and `dead list` print it.
 
 
-def say_jobs(wanted: StoreOptions, which: JobFilter, nothing: str, below: str | None = None) -> None:
-    """Print the jobs that are selected, with ids below this one, and how to see the next page; or `nothing`."""
-    with wanted.store() as backend:
-        if which.before is not None:
-            which = replace(which, before=find_job(wanted, backend, which.before).id)
-        if below is not None:
-            which = replace(which, before=min(below, which.before or below))
-        found = backend.run(backend.verbs.list_jobs(which)).jobs
-        dead = which.states == (State.DEAD,)
-        incidents = _ids_by_job(backend, found) if dead and found else {}
-    if wanted.as_json:
-        more = [{"incidents": incidents.get(job.id, ())} if dead else {} for job in found]
-        say_json([{**job_fields(job), **each} for job, each in zip(found, more, strict=True)])
-    elif not found:
-        say(nothing)
-    else:
-        progress = any(job.progress is not None and job.state is State.RUNNING for job in found)
-        waiting = any(waits_for(job) for job in found)
-        columns = job_columns(
-            SystemClock().now(), dead=dead, progress=progress, waiting=waiting, incidents=incidents
-        )
-        say_table(found, columns)
-        if len(found) == which.limit:
-            say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
-
-
-def _ids_by_job(backend: Backend, jobs: Iterable[Job]) -> Mapping[str, Sequence[str]]:
-    found = incidents_by_job({job.id: [job.error] for job in jobs}, read_incidents(backend))
-    return {job_id: [each.id for each in incidents] for job_id, incidents in found.items() if incidents}
+def say_jobs(wanted: StoreOptions, asked: JobsAsked, nothing: str) -> None:
+    """Print the jobs that are asked for, and how to see the next page; or `nothing`."""
+    with wanted.admin() as admin:
+        if asked.before is not None:
+            asked = replace(asked, before=find_job(wanted, admin.backend, asked.before).id)
+        seen = admin.run(list_jobs, asked)
+        rows = [*seen.rows]
+        while seen.next is not None and len(rows) < asked.limit:
+            seen = admin.run(list_jobs, replace(asked, before=seen.next, limit=asked.limit - len(rows)))
+            rows += seen.rows
+    progress = any(job.progress is not None and job.state is State.RUNNING for job in rows)
+    waiting, involved = any(job.waits_for for job in rows), any(job.incidents for job in rows)
+    dead = asked.state == (State.DEAD,)
+    columns = job_columns(seen.now, dead=dead, progress=progress, waiting=waiting, involved=involved)
+    say_list(wanted, rows, columns, nothing)
+    if len(rows) == asked.limit and not wanted.as_json:
+        say(f"\nThe newest {counted(len(rows), 'job')}; for older ones add --before {rows[-1].id}")
 
 
 # What a job has written down and was sent, as `jobs show` prints it: cursors, steps, waits, signals, files.
@@ -172,38 +159,7 @@ _LONGEST = 100
 """Characters of a value in a table."""
 
 
-def memo_fields(written: MemoView) -> dict[str, Any]:
-    """Return it, ready for JSON."""
-    return {
-        "cursors": [
-            {"name": each.name or None, "version": each.version, "done": each.done, **_value(each.told)}
-            for each in written.cursors
-        ],
-        "steps": [{"name": each.name, "version": each.version, **_value(each.told)} for each in written.steps],
-        "waits": [
-            {
-                "name": each.name,
-                "number": each.number,
-                "until": each.until,
-                "how": each.how,
-                **_value(each.told),
-            }
-            for each in written.waits
-        ],
-        "signals": [
-            {"name": each.name, "sent_at": each.sent_at, "taken": each.taken, **_value(each.told)}
-            for each in written.signals
-        ],
-        "files": [file_fields(each) for each in written.files],
-    }
-
-
-def file_fields(kept: StoredFile) -> dict[str, Any]:
-    """Return a file, ready for JSON."""
-    return {name: getattr(kept, name) for name in ("name", "size", "sha256", "saved_at", "place")}
-
-
-def say_memos(written: MemoView, now: datetime) -> None:
+def say_memos(written: JobSeen, now: datetime) -> None:
     """Print it; nothing where nothing is written down."""
     if written.cursors:
         say_heading("How far it got")
@@ -225,7 +181,7 @@ def say_memos(written: MemoView, now: datetime) -> None:
         say_block(f"{counted(len(written.unreadable), 'memo')} cannot be read here: {names}", style="red")
 
 
-def file_columns(now: datetime) -> list[Column[StoredFile]]:
+def file_columns(now: datetime) -> list[Column[FileSeen]]:
     """Return the columns of a list of files."""
     return [
         Column("NAME", lambda each: cut(each.name), shrinks=True),
@@ -235,74 +191,65 @@ def file_columns(now: datetime) -> list[Column[StoredFile]]:
     ]
 
 
-def _cursor_columns() -> list[Column[CursorView]]:
+def _cursor_columns() -> list[Column[CursorSeen]]:
     return [
         Column("LOOP", lambda each: cut(each.name or "ctx.cursor"), shrinks=True),
         Column("DONE", lambda each: f"{each.done:,}" if each.name else "", justify="right"),
         Column("VERSION", lambda each: str(each.version), justify="right"),
-        Column("AT", lambda each: cut(_shown(each.told)), shrinks=True),
+        Column("AT", lambda each: cut(_shown(each.value)), shrinks=True),
     ]
 
 
-def _step_columns() -> list[Column[StepView]]:
+def _step_columns() -> list[Column[StepSeen]]:
     return [
         Column("STEP", lambda each: cut(each.name), shrinks=True),
         Column("VERSION", lambda each: str(each.version), justify="right"),
-        Column("SIZE", lambda each: in_bytes(each.told.size), justify="right"),
-        Column("RESULT", lambda each: cut(_shown(each.told)), shrinks=True),
+        Column("SIZE", lambda each: in_bytes(each.value.size), justify="right"),
+        Column("RESULT", lambda each: cut(_shown(each.value)), shrinks=True),
     ]
 
 
-def _wait_columns(now: datetime) -> list[Column[WaitView]]:
+def _wait_columns(now: datetime) -> list[Column[WaitSeen]]:
     return [
         Column("WAITS FOR", lambda each: cut(each.name), shrinks=True),
         Column("NUMBER", lambda each: str(each.number), justify="right"),
         Column("UNTIL", lambda each: _until(each, now)),
         Column("ENDED", lambda each: each.how or _passed(each, now)),
-        Column("DATA", lambda each: cut(_shown(each.told) if each.how else ""), shrinks=True),
+        Column("DATA", lambda each: cut(_shown(each.value) if each.how else ""), shrinks=True),
     ]
 
 
-def _signal_columns(now: datetime) -> list[Column[SignalView]]:
+def _signal_columns(now: datetime) -> list[Column[SignalSeen]]:
     return [
         Column("SIGNAL", lambda each: cut(each.name), shrinks=True),
         Column("SENT", lambda each: "" if each.sent_at is None else dated(each.sent_at, now)),
         Column("TAKEN", lambda each: "yes" if each.taken else "not yet"),
-        Column("DATA", lambda each: cut("" if each.taken else _shown(each.told)), shrinks=True),
+        Column("DATA", lambda each: cut("" if each.taken else _shown(each.value)), shrinks=True),
     ]
 
 
-def _until(wait: WaitView, now: datetime) -> str:
+def _until(wait: WaitSeen, now: datetime) -> str:
     """Return the deadline of a wait; one that is over need not tell that it had none."""
     if wait.until is not None:
         return dated(wait.until, now)
     return "for ever" if wait.how is None else ""
 
 
-def _passed(wait: WaitView, now: datetime) -> str:
+def _passed(wait: WaitSeen, now: datetime) -> str:
     """Return how a wait stands whose end was not written down: that of a sleep never is."""
     return "not yet" if wait.until is None or wait.until > now else "its time has come"
 
 
-def _value(told: MemoValue) -> dict[str, Any]:
-    return {"size": told.size, "value": told.value}
-
-
-def _shown(told: MemoValue) -> str:
+def _shown(value: ValueSeen) -> str:
     """Return a value in one line, or that it is not shown."""
-    if told.value is None:
-        return f"{MASK} {in_bytes(told.size)}"
-    return one_line(msgspec.json.format(bytes(told.value), indent=-1).decode(errors="replace"), _LONGEST)
+    hidden = value.secret or value.beginning is not None
+    return f"{MASK} {in_bytes(value.size)}" if hidden else one_line(value_words(value), _LONGEST)
 
 
-# All that a store knows of one job, found by its id or by the end of it.
-
-
-def read_story(wanted: StoreOptions, job_id: str) -> JobDetails:
-    """Return all that the store knows of a job."""
-    with wanted.store() as backend:
-        job = find_job(wanted, backend, job_id)
-        return run_procedure(backend.run, read_job_details(backend.verbs, job.id))
+def read_job(wanted: StoreOptions, job_id: str) -> JobSeen:
+    """Return all that is known of the job with this id, or this end of it."""
+    with wanted.admin() as admin:
+        return admin.run(show_job, WhichJob(id=find_job(wanted, admin.backend, job_id).id))
 
 
 # `standfast jobs show`: everything about one job, its history and the reason why it is where it is.
@@ -339,52 +286,41 @@ def show(wanted: StoreOptions, /, *, job_id: str, all_logs: bool) -> None:
 
     ID is a job's id, or its last characters as the worker shows them.
     """
-    story = read_story(wanted, job_id)
+    seen = read_job(wanted, job_id)
     if wanted.as_json:
-        more = {
-            "attempts": attempt_fields(story.attempts),
-            "incidents": [each.id for each in story.incidents],
-            "forgotten_incidents": story.forgotten,
-        }
-        say_json({**job_fields(story.job), **memo_fields(story.written), **more, "why": story.why.text})
+        say_json(seen)
     else:
-        _tell(story, all_logs=all_logs)
+        _tell(seen, all_logs=all_logs)
 
 
-def _tell(story: JobDetails, *, all_logs: bool) -> None:
-    job, now = story.job, story.situation.now
-    fields = job_fields(job)
-    say(Text.assemble((one_line(job.task), "bold"), "  ", coloured(job.state), "  ", (job.id, "dim")))
-    say(story.why.text)
+def _tell(seen: JobSeen, *, all_logs: bool) -> None:
+    say(Text.assemble((one_line(seen.task), "bold"), "  ", coloured(seen.state), "  ", (seen.id, "dim")))
+    say(seen.why.text)
     say("")
-    say_fields({**_fields(job, now), "trace": fields["trace_id"], "incidents": _incidents(story, now)})
-    say_arguments(job.payload)
-    _tell_result(fields)
-    say_memos(story.written, now)
-    if story.attempts:
+    say_fields(_fields(seen, seen.now))
+    say_arguments(seen)
+    if seen.result is not None:
+        say_heading("Result")
+        say_block(value_words(seen.result, indent=2), style="red" if seen.result.problem else "")
+    say_memos(seen, seen.now)
+    if seen.attempts:
         say_heading("History")
-        folded = [each for each in story.attempts if each.folded]
-        shown = [each for each in story.attempts if not each.folded or each is folded[-1]]
-        say_table(shown, _attempt_columns(folded, now), indent=2)
-    _tell_traceback(story.attempts)
-    _tell_log(story.attempts, everything=all_logs)
+        folded = [each for each in seen.attempts if each.folded]
+        shown = [each for each in seen.attempts if not each.folded or each is folded[-1]]
+        say_table(shown, _attempt_columns(folded, seen.now), indent=2)
+    _tell_traceback(seen.attempts)
+    _tell_log(seen.attempts, everything=all_logs)
 
 
-def _suspicion(job: Job) -> str | None:
-    if not job.group or job.state in FINAL:
-        return None
-    others = counted(job.group - 1, "other suspect")
-    return "alone in a process" if job.group == 1 else f"in a separate process, with at most {others}"
-
-
-def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
+def _fields(job: JobSeen, now: datetime) -> dict[str, str | Text | None]:
+    planned = f", planned for {dated(job.planned_at, now)}" if job.planned_at else ""
     return {
         "queue": f"{job.queue} (priority {job.priority})",
         "attempts": f"{job.attempt} of {job.max_attempts} charged, {counted(job.fence, 'claim')} so far",
         "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
         "suspect": _suspicion(job),
         "due": due(job, now),
-        "waits for": None if (waits := waits_for(job)) is None else str(waits),
+        "waits for": str(job.waits_for) if job.waits_for else None,
         "start by": _start_by(job, now) if job.start_by else None,
         "enqueued": dated(job.created_at, now),
         "finished": dated(job.finished_at, now) if job.finished_at else None,
@@ -392,52 +328,43 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
         "after": f"job {job.after}, whose place it takes" if job.after else None,
         "key": job.key,
         "tags": ", ".join(job.tags) or None,
-        "schedule": _schedule(job, now),
-        "metadata": _metadata(job),
+        "schedule": f"{job.schedule}{planned}" if job.schedule else None,
+        "metadata": ", ".join(f"{name}={value}" for name, value in job.metadata.items()) or None,
+        "edited from": job.edited_from,
+        "cloned from": job.cloned_from,
         "worker": job.worker,
         "progress": progress_words(job.progress) if job.progress else None,
-        "payload": f"version {job.version}, {counted(len(job.payload), 'byte')}",
+        "payload": f"version {job.version}, {counted(job.payload_size, 'byte')}",
         "result": f"kept until {dated(job.result_until, now)}" if job.result_until else None,
         "error": Text(one_line(job.error), style="red") if job.error else None,
+        "trace": job.trace_id,
+        "incidents": _incidents(job, now),
     }
 
 
-def _incidents(story: JobDetails, now: datetime) -> str | None:
-    told = [
-        f"{short_id(each.id)} {trouble_words(each.trouble)} ({relative(each.last_at, now)})"
-        for each in story.incidents
-    ]
+def _suspicion(job: JobSeen) -> str | None:
+    if not job.group or job.state in FINAL:
+        return None
+    others = counted(job.group - 1, "other suspect")
+    return "alone in a process" if job.group == 1 else f"in a separate process, with at most {others}"
+
+
+def _incidents(job: JobSeen, now: datetime) -> str | None:
+    told = [f"{short_id(each.id)} {each.words} ({relative(each.last_at, now)})" for each in job.incident_rows]
     kept = f"{', '.join(told)}; `standfast incidents show ID` has the evidence" if told else ""
-    were = "was" if len(story.forgotten) == 1 else "were"
-    gone = f"{', '.join(story.forgotten)} {were} forgotten, with the evidence" if story.forgotten else ""
+    were = "was" if len(job.forgotten_incidents) == 1 else "were"
+    forgotten = ", ".join(job.forgotten_incidents)
+    gone = f"{forgotten} {were} forgotten, with the evidence" if forgotten else ""
     return "; ".join(filter(None, (kept, gone))) or None
 
 
-def _metadata(job: Job) -> str | None:
-    return ", ".join(f"{name}={value}" for name, value in without_provenance(job.metadata).items()) or None
-
-
-def _schedule(job: Job, now: datetime) -> str | None:
-    schedule, planned = schedule_of(job.metadata), planned_of(job.metadata)
-    return schedule if schedule is None or planned is None else f"{schedule}, planned for {dated(planned, now)}"
-
-
-def _start_by(job: Job, now: datetime) -> str:
+def _start_by(job: JobSeen, now: datetime) -> str:
     assert job.start_by is not None
     fate = "it expires if it comes later" if job.on_late is OnLate.EXPIRE else "later is reported, and it runs"
     return f"{dated(job.start_by, now)}; {fate}"
 
 
-def _tell_result(fields: Mapping[str, Any]) -> None:
-    if "result_error" in fields:
-        say_heading("Result")
-        say_block(fields["result_error"], style="red")
-    elif fields["result"] is not None:
-        say_heading("Result")
-        say_block(indented(fields["result"]))
-
-
-def _attempt_columns(folded: Sequence[Attempt], now: datetime) -> list[Column[Attempt]]:
+def _attempt_columns(folded: Sequence[AttemptSeen], now: datetime) -> list[Column[AttemptSeen]]:
     """Return the columns of a history, of which one row stands for all that is folded."""
     more = f"{sum(each.folded for each in folded):,} more"
     often = sorted(folded, key=lambda each: -each.folded)
@@ -452,43 +379,41 @@ def _attempt_columns(folded: Sequence[Attempt], now: datetime) -> list[Column[At
     ]
 
 
-def _started(attempt: Attempt, now: datetime) -> str:
+def _started(attempt: AttemptSeen, now: datetime) -> str:
     if attempt.started_at is not None:
         return dated(attempt.started_at, now)
-    return "time not known" if had_started(attempt) else "not started"
+    return "time not known" if attempt.started else "not started"
 
 
-def _ended(attempt: Attempt) -> str:
+def _ended(attempt: AttemptSeen) -> str:
     """Return how a claim ended, in words; one of a later release as it is stored."""
     return "not yet" if attempt.how is None else _HOW.get(attempt.how, attempt.how)
 
 
-def _took(attempt: Attempt) -> str:
-    if attempt.started_at is None or attempt.ended_at is None:
-        return ""
-    return span(attempt.ended_at - attempt.started_at)
+def _took(attempt: AttemptSeen) -> str:
+    return "" if attempt.took is None else span(timedelta(seconds=attempt.took))
 
 
-def _tell_traceback(attempts: Sequence[Attempt]) -> None:
+def _tell_traceback(attempts: Sequence[AttemptSeen]) -> None:
     last = next((each for each in reversed(attempts) if each.traceback), None)
     if last is not None and last.traceback:
         say_heading(f"Traceback of claim {last.fence}")
-        say_block(last.traceback)
+        say_block(last.traceback.text)
 
 
-def _tell_log(attempts: Sequence[Attempt], *, everything: bool) -> None:
+def _tell_log(attempts: Sequence[AttemptSeen], *, everything: bool) -> None:
     """Show what the last attempt that logged anything did log, or each of them; of the others how much there is."""
     logged = [each for each in attempts if each.log]
     for each in logged if everything else logged[-1:]:
         say_heading(f"Log of claim {each.fence}")
-        say_block(each.log or "")
+        say_block("" if each.log is None else each.log.text)
     if len(logged) > 1 and not everything:
         earlier = ", ".join(f"{each.fence} ({_lines(each)})" for each in logged[:-1])
         say_block(f"earlier claims logged too: {earlier}; --log shows it all", style="dim")
 
 
-def _lines(attempt: Attempt) -> str:
-    return counted(len((attempt.log or "").splitlines()), "line")
+def _lines(attempt: AttemptSeen) -> str:
+    return counted(len(attempt.log.text.splitlines()) if attempt.log else 0, "line")
 
 
 # `standfast why`: why a job is where it is, in plain words.
@@ -504,10 +429,5 @@ def why(wanted: StoreOptions, job_id: str) -> None:
 
     ID is a job's id, or its last characters as the worker shows them.
     """
-    story = read_story(wanted, job_id)
-    job, told = story.job, story.why
-    if wanted.as_json:
-        remedy = None if told.remedy is None else str(told.remedy)
-        say_json({"id": job.id, "state": job.state, "cause": told.cause, "why": told.text, "remedy": remedy})
-    else:
-        say(told.text)
+    seen = read_job(wanted, job_id)
+    answer(wanted, {"id": seen.id, "state": seen.state, **asdict(seen.why)}, seen.why.text)

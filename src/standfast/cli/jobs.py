@@ -1,16 +1,30 @@
-"""`standfast jobs reschedule`: give jobs that wait to be started another time."""
+"""`standfast jobs`: list, show, cancel, retry, reschedule and signal jobs, and copy their files."""
 
 import hashlib
 import os
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from standfast.cli.bulk import BulkRequest, act_on_each, act_on_selected, requeue, selected_by
+from standfast.admin.executor import AdminSession
+from standfast.admin.job_search import JobsAsked
+from standfast.admin.jobs import (
+    CancelAsked,
+    JobDone,
+    RescheduleAsked,
+    SignalAsked,
+    WhichJob,
+    cancel_job,
+    reschedule_job,
+    retry_job,
+    signal_job,
+)
+from standfast.cli.bulk import BulkRequest, act_on_each, act_on_selected, selected_by
 from standfast.cli.connection import (
     StoreOptions,
     examples,
@@ -22,26 +36,20 @@ from standfast.cli.connection import (
 )
 from standfast.cli.exit_codes import wrong_usage
 from standfast.cli.inputs import as_span, as_span_with_unit, read_moment, read_pairs
-from standfast.cli.job_views import file_columns, file_fields, say_jobs, show
+from standfast.cli.job_views import file_columns, read_job, say_jobs, show
 from standfast.cli.lookup import find_job
-from standfast.cli.output import say, say_json, say_table
-from standfast.cli.workers import await_order
-from standfast.durable.files import FileStore, StoredFile, file_store_of, files_among
+from standfast.cli.output import answer, say_list
+from standfast.durable.files import FileStore, StoredFile, file_store_of
 from standfast.errors import ArgumentsError, JobStateError, StandfastError, StoreError
-from standfast.handle import encode_signal, too_late
 from standfast.model.clock import SystemClock
 from standfast.model.display import in_bytes
-from standfast.model.ids import first_id_at, new_job_id
-from standfast.model.job import ACTS_ON, SCHEDULE_KEY, Cancellation, Job, JobAction
-from standfast.model.memos import signal_name
+from standfast.model.ids import first_id_at
+from standfast.model.job import ACTS_ON, SCHEDULE_KEY, Job, JobAction
 from standfast.model.states import FINAL, State
 from standfast.model.validation import calendar_problems
 from standfast.schedules.zones import find_zone
-from standfast.stores.backend import Backend
-from standfast.stores.contract import ask_time, cancel_job, change_job
 from standfast.stores.values import JobFilter
-from standfast.stores.verb import run_procedure
-from standfast.supervisor.orders import KILL, give_order
+from standfast.supervisor.orders import KILL
 
 
 def _not_so(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> None:
@@ -79,14 +87,8 @@ def reschedule(
     moment = None if at is None else read_moment("--at", at, None if tz is None else find_zone(tz))
     for problem in () if moment is None else calendar_problems("--at", moment):
         raise wrong_usage(problem)
-    with wanted.store() as backend:
-        run_at = moment or backend.run(ask_time(backend.verbs)).now + (span or timedelta())
-        act_on_each(wanted, backend, ids, lambda backend, job: _reschedule(backend, job, run_at))
-
-
-def _reschedule(backend: Backend, job: Job, run_at: datetime) -> str:
-    backend.run(change_job(backend.verbs, JobAction.RESCHEDULE, job.id, run_at))
-    return "rescheduled"
+    when = f"{span.total_seconds():f}" if span is not None else moment.isoformat() if moment else ""
+    act_on_each(wanted, ids, lambda admin, job: admin.run(reschedule_job, RescheduleAsked(id=job.id, at=when)))
 
 
 # `standfast jobs signal`: send a job what its handler waits for.
@@ -113,24 +115,18 @@ def signal(wanted: StoreOptions, job_id: str, name: str, data: str) -> None:
     ID is a job's id, or its last characters as the worker shows them.
     """
     try:
-        body = encode_signal(name, msgspec.json.decode(data))
+        decoded = msgspec.json.decode(data)
+        with wanted.admin() as admin:
+            job = find_job(wanted, admin.backend, job_id)
+            done = admin.run(signal_job, SignalAsked(id=job.id, name=name, data=decoded))
     except msgspec.DecodeError as error:
         raise click.BadParameter(
             f"{data!r:.80} is no JSON ({error}); a text needs quotes of its own, as in '\"yes\"'", param_hint="DATA"
         ) from None
     except ArgumentsError as error:
         raise click.BadParameter(str(error)) from None
-    with wanted.store() as backend:
-        job = find_job(wanted, backend, job_id)
-        if not backend.run(backend.verbs.signal(job.id, name, new_job_id(), body)):
-            raise too_late(job.id, name)
-    waits_for = signal_name(job.reason)
-    waited = waits_for == name
-    if wanted.as_json:
-        say_json({"id": job.id, "signal": name, "waited": waited})
-    else:
-        instead = "" if waits_for is None else f"; now it waits for signal {waits_for!r}"
-        say(f"{job.id}  {'goes on' if waited else f'has it, for when it waits for it{instead}'}")
+    instead = "" if done.waits_for is None else f"; now it waits for signal {done.waits_for!r}"
+    answer(wanted, done, f"{job.id}  {'goes on' if done.waited else f'has it, for when it waits for it{instead}'}")
 
 
 # `standfast jobs files`: the files that a job has saved, and a copy of one of them.
@@ -165,26 +161,16 @@ def files(wanted: StoreOptions, /, *, job_id: str, name: str | None, target: Pat
     """
     if target is not None and name is None:
         raise wrong_usage("--to is for a copy: name the file, --get NAME")
-    with wanted.store() as backend:
-        job = find_job(wanted, backend, job_id)
-        memos = backend.run(backend.verbs.memos(job.id))
-    kept = files_among(memos)
-    if name is not None:
-        copied = _copy(file_store_of(wanted.settings), _named(kept.get(name), name, job.id, list(kept)), target)
-        _tell_copied(wanted, kept[name], copied)
-    elif wanted.as_json:
-        say_json([file_fields(each) for each in kept.values()])
-    elif kept:
-        say_table(list(kept.values()), file_columns(SystemClock().now()))
-    else:
-        say("The job has saved no file.")
-
-
-def _named(kept: StoredFile | None, name: str, job_id: str, names: list[str]) -> StoredFile:
+    job = read_job(wanted, job_id)
+    if name is None:
+        say_list(wanted, job.files, file_columns(job.now), "The job has saved no file.")
+        return
+    kept = next((each for each in job.files if each.name == name), None)
     if kept is None:
-        there = f"it has {', '.join(names)}" if names else "it has saved none"
-        raise StandfastError(f"job {job_id} has no file {name!r}: {there}")
-    return kept
+        there = f"it has {', '.join(each.name for each in job.files)}" if job.files else "it has saved none"
+        raise StandfastError(f"job {job.id} has no file {name!r}: {there}")
+    copied = _copy(file_store_of(wanted.settings), StoredFile(**asdict(kept)), target)
+    answer(wanted, {**asdict(kept), "to": str(copied)}, f"{kept.name} ({in_bytes(kept.size)}) copied to {copied}.")
 
 
 def _copy(shelf: FileStore, kept: StoredFile, target: Path | None) -> Path:
@@ -210,13 +196,6 @@ def _copy(shelf: FileStore, kept: StoredFile, target: Path | None) -> Path:
     finally:
         unfinished.unlink(missing_ok=True)
     return target
-
-
-def _tell_copied(wanted: StoreOptions, kept: StoredFile, target: Path) -> None:
-    if wanted.as_json:
-        say_json({**file_fields(kept), "to": str(target)})
-    else:
-        say(f"{kept.name} ({in_bytes(kept.size)}) copied to {target}.")
 
 
 def _open_new(path: Path) -> BinaryIO:
@@ -253,12 +232,6 @@ def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[s
     return read_pairs(pairs, bool, "NAME=VALUE, as in `--meta customer=42`")
 
 
-def _id_of_age(ctx: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    """Read an option as an age; return the id below which jobs are so old."""
-    age = as_span_with_unit(ctx, parameter, text)
-    return None if age is None else first_id_at(SystemClock().now() - age)
-
-
 _narrowed = given(
     click.option(
         "--state",
@@ -283,20 +256,24 @@ _narrowed = given(
     click.option("--error", metavar="TEXT", help="Only jobs whose last error has this text in it."),
     click.option(
         "--older-than",
-        "came_before",
-        callback=_id_of_age,
+        callback=as_span_with_unit,
         metavar="SPAN",
         help="Only jobs that came so long ago or before: 2h, 7d.",
     ),
 )
 
 
-def _filter(narrowed: dict[str, Any]) -> JobFilter:
+def _filter(
+    states: Sequence[str],
+    metadata: Mapping[str, str],
+    schedule: str | None,
+    older_than: timedelta | None,
+    **narrowed: Any,
+) -> JobFilter:
     """Return the filter that the options mean."""
-    states, schedule = narrowed.pop("states"), narrowed.pop("schedule")
-    if schedule is not None:
-        narrowed["metadata"] = {**narrowed["metadata"], SCHEDULE_KEY: schedule}
-    return JobFilter(tuple(State(state) for state in states), **narrowed)
+    metadata = {**metadata, SCHEDULE_KEY: schedule} if schedule is not None else metadata
+    before = None if older_than is None else first_id_at(SystemClock().now() - older_than)
+    return JobFilter(tuple(map(State, states)), metadata=metadata, before=before, **narrowed)
 
 
 @jobs.command(
@@ -312,11 +289,28 @@ def _filter(narrowed: dict[str, Any]) -> JobFilter:
 @_narrowed
 @page_options
 @store_options
-def list_command(wanted: StoreOptions, /, *, came_before: str | None, **narrowed: Any) -> None:
+def list_command(
+    wanted: StoreOptions,
+    /,
+    *,
+    states: tuple[str, ...],
+    tags: tuple[str, ...],
+    metadata: dict[str, str],
+    older_than: timedelta | None,
+    limit: int,
+    **narrowed: Any,
+) -> None:
     """List jobs, newest first."""
-    which = _filter(narrowed)
-    is_all = which == JobFilter(limit=which.limit) and came_before is None
-    say_jobs(wanted, which, "No job is there." if is_all else "No job matches.", came_before)
+    is_all = not any((states, tags, metadata, older_than, *narrowed.values()))
+    asked = JobsAsked(
+        state=tuple(map(State, states)),
+        tag=tags,
+        meta=tuple(f"{name}={value}" for name, value in metadata.items()),
+        until=None if older_than is None else f"{older_than.total_seconds():f}",
+        limit=limit,
+        **narrowed,
+    )
+    say_jobs(wanted, asked, "No job is there." if is_all else "No job matches.")
 
 
 @jobs.command(
@@ -352,48 +346,41 @@ def cancel(
         raise wrong_usage("give the ids of jobs, or --all, or options that select some, and not both")
     if kill and not ids:
         raise wrong_usage("--kill is for jobs that are named by their ids")
-    which = _filter({"before": narrowed.pop("came_before"), **narrowed})
+    which = _filter(**narrowed)
     meant = ACTS_ON[JobAction.CANCEL]
     states = tuple(state for state in which.states or State if state in meant)
-    with wanted.store() as backend:
-        if ids:
-            act_on_each(wanted, backend, ids, _kill if kill else _cancel)
-        elif not states:
-            dropped = "; dead jobs are dropped by `standfast dead discard`" if State.DEAD in which.states else ""
-            raise wrong_usage(
-                f"jobs can be cancelled while they are {', '.join(sorted(meant))}: name one of these{dropped}"
-            )
-        else:
-            deed = BulkRequest(JobAction.CANCEL, replace(which, states=states), "job", "cancelled", asked)
+    if ids:
+        act_on_each(wanted, ids, lambda admin, job: _cancel(admin, job.id, kill=kill))
+    elif not states:
+        dropped = "; dead jobs are dropped by `standfast dead discard`" if State.DEAD in which.states else ""
+        raise wrong_usage(
+            f"jobs can be cancelled while they are {', '.join(sorted(meant))}: name one of these{dropped}"
+        )
+    else:
+        deed = BulkRequest(JobAction.CANCEL, replace(which, states=states), "job", "cancelled", asked)
+        with wanted.store() as backend:
             act_on_selected(wanted, backend, deed, yes=yes)
 
 
-def _kill(backend: Backend, job: Job) -> str:
-    answer = _cancel(backend, job)
-    latest = backend.run(backend.verbs.get(job.id)) or job
-    if latest.worker is None or latest.state in FINAL:
-        return answer
+def _cancel(admin: AdminSession, job_id: str, *, kill: bool) -> JobDone:
+    done = admin.run(cancel_job, CancelAsked(id=job_id, kill=kill))
+    if done.worker is None or done.order is None:
+        return done
+    from standfast.cli.workers import await_order  # noqa: PLC0415 - only --kill needs it
+
+    def latest() -> Job | None:
+        return admin.backend.run(admin.backend.verbs.get(job_id))
 
     def ended() -> bool:
-        seen = backend.run(backend.verbs.get(job.id))
+        seen = latest()
         return seen is None or seen.state in FINAL
 
     try:
-        details, lasts = {"job": job.id, "fence": str(latest.fence)}, timedelta(seconds=KILLED_WITHIN)
-        order = run_procedure(backend.run, give_order(backend.verbs, KILL, latest.worker, details, lasts))
-        await_order(backend, KILL, latest.worker, order.id, KILLED_WITHIN, done=ended)
+        await_order(admin.backend, KILL, done.worker, done.order, KILLED_WITHIN, done=ended)
     except StandfastError as error:
-        raise JobStateError(f"job {job.id} is cancelled, and not killed: {error}") from None
-    latest = backend.run(backend.verbs.get(job.id)) or job
-    return "killed" if latest.state is State.CANCELLED else latest.state.value
-
-
-def _cancel(backend: Backend, job: Job) -> str:
-    answer = backend.run(cancel_job(backend.verbs, job.id))
-    if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
-        latest = backend.run(backend.verbs.get(job.id)) or job
-        raise JobStateError(f"job {job.id} is {latest.state}: too late to cancel it")
-    return "cancelled" if answer is Cancellation.TOO_LATE else answer.value
+        raise JobStateError(f"job {job_id} is cancelled, and not killed: {error}") from None
+    seen = latest()
+    return replace(done, answer="killed" if seen is None or seen.state is State.CANCELLED else seen.state.value)
 
 
 @jobs.command(
@@ -410,5 +397,4 @@ def retry(wanted: StoreOptions, ids: tuple[str, ...]) -> None:
 
     ID is a job's id, or its last characters as the worker shows them.
     """
-    with wanted.store() as backend:
-        act_on_each(wanted, backend, ids, requeue)
+    act_on_each(wanted, ids, lambda admin, job: admin.run(retry_job, WhichJob(id=job.id)))

@@ -219,9 +219,9 @@ def _refuse_none_or_both(*ways: object) -> None:
 
 def _worker_of(admin: AdminSession, job_id: str) -> str:
     job = admin.run(show_job, WhichJob(id=job_id))
-    if job.row.worker is None or job.row.state not in CLAIMED:
-        raise JobStateError(f"job {job.row.id} is {job.row.state}: no worker has it")
-    return job.row.worker
+    if job.worker is None or job.state not in CLAIMED:
+        raise JobStateError(f"job {job.id} is {job.state}: no worker has it")
+    return job.worker
 
 
 def _chosen(admin: AdminSession, worker_ids: Sequence[str], *, everyone: bool) -> list[WorkerRow]:

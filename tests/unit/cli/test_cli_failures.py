@@ -201,4 +201,4 @@ class TestFailures:
         monkeypatch.setattr(bulk, "find_job", find_one_only)
         result = standfast("jobs", "cancel", first, second, "--json")
         assert result.exit_code == 3
-        assert json.loads(result.stdout) == [{"id": first, "answer": "cancelled"}]
+        assert [(each["id"], each["answer"]) for each in json.loads(result.stdout)] == [(first, "cancelled")]

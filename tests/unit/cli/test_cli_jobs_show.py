@@ -23,15 +23,15 @@ class TestJobsShow:
             *("reason", "created_at", "finished_at", "fence", "crashes", "group", "cancel_requested"),
             *("worker", "priority", "version", "args", "result", "progress", "attempts", "why"),
         }
-        assert shown["args"] == {"to": "a@example.com", "n": [1, 2]}
-        assert shown["progress"] == {"done": 42.0, "total": 100.0, "note": None}
-        assert shown["why"].startswith(f"It runs on worker {WORKER}")
+        assert {name: each["value"] for name, each in shown["args"].items()} == {"to": "a@example.com", "n": [1, 2]}
+        assert shown["progress"] == {"done": 42.0, "total": 100.0, "note": None, "share": 0.42}
+        assert shown["why"]["text"].startswith(f"It runs on worker {WORKER}")
         assert datetime.fromisoformat(shown["run_at"]).tzinfo is not None
 
     def test_json_tells_the_history(self, world, standfast):
         (attempt,) = answer(standfast("jobs", "show", world.dead(), "--json"))["attempts"]
         times = {"started", "started_at", "ended_at"}
-        assert attempt.keys() == {"fence", "worker", *times, "how", "error", "traceback", "log", "folded"}
+        assert attempt.keys() == {"fence", "worker", *times, "how", "error", "traceback", "log", "folded", "took"}
         assert (attempt["fence"], attempt["how"], attempt["error"]) == (1, "die", "SMTPError: 451 try again")
 
     def test_who_came_down_before_its_start_was_marked_had_started(self, world, standfast):
@@ -139,16 +139,17 @@ class TestJobsShow:
         text = standfast("jobs", "show", job_id).stdout
         assert "Log of claim 2\n  three\n  fo�ur\n" in text
         assert "earlier claims logged too: 1 (2 lines); --log shows it all" in text
-        assert [each["log"] for each in answer(standfast("jobs", "show", job_id, "--json"))["attempts"]] == [
+        assert [
+            each["log"]["text"] for each in answer(standfast("jobs", "show", job_id, "--json"))["attempts"]
+        ] == [
             "one\ntwo",
             "three\nfo\x1bur",
         ]
 
     def test_a_result_is_decoded(self, world, standfast):
         done = world.end(world.enqueue(), Move.COMPLETE, result=b'{"sent":123456789012345678901234567890}')
-        assert answer(standfast("jobs", "show", done, "--json"))["result"] == {
-            "sent": 123456789012345678901234567890
-        }
+        result = answer(standfast("jobs", "show", done, "--json"))["result"]
+        assert result["value"] == {"sent": 123456789012345678901234567890}
         assert '"sent": 123456789012345678901234567890' in standfast("jobs", "show", done).stdout
 
     def test_for_people_it_tells_state_reason_arguments_history_and_traceback(self, world, standfast):
@@ -175,14 +176,14 @@ class TestJobsShow:
     def test_a_corrupted_payload_does_not_hide_the_job(self, world, standfast, payload):
         job_id = world.enqueue(payload=payload)
         shown = answer(standfast("jobs", "show", job_id, "--json"))
-        assert shown["args"] is None
-        assert shown["payload_error"].startswith("the payload cannot be read: ")
+        assert shown["args"] == {}
+        assert shown["args_problem"].startswith("the payload cannot be read: ")
         assert "the payload cannot be read: " in standfast("jobs", "show", job_id).stdout
 
     def test_a_corrupted_result_does_not_hide_the_job(self, world, standfast):
         job_id = world.end(world.enqueue(), Move.COMPLETE, result=b"{")
-        assert answer(standfast("jobs", "show", job_id, "--json"))["result_error"]
-        assert "the result cannot be read: " in standfast("jobs", "show", job_id).stdout
+        assert answer(standfast("jobs", "show", job_id, "--json"))["result"]["problem"]
+        assert "cannot be read" in standfast("jobs", "show", job_id).stdout
 
     def test_what_a_job_says_cannot_drive_the_terminal(self, world, standfast):
         evil = "\x1b[2J\x1b]0;owned\x07"

@@ -31,7 +31,7 @@ def test_a_job_that_waits_goes_on(world, standfast, waiting):
 def test_without_data_it_is_null(world, standfast, waiting):
     """And the end of an id is enough."""
     said = answer(standfast("jobs", "signal", waiting[-8:], "approved", "--json"))
-    assert said == {"id": waiting, "signal": "approved", "waited": True}
+    assert (said["id"], said["answer"], said["waited"]) == (waiting, "sent", True)
     assert bodies(world, waiting) == [b"null"]
 
 
@@ -64,5 +64,5 @@ def test_what_cannot_be_sent_is_refused(standfast, waiting, words, said):
 def test_why_tells_what_it_waits_for(standfast, waiting):
     told = answer(standfast("why", waiting, "--json"))
     assert told["cause"] == "waiting_for_signal"
-    assert told["why"].startswith("It waits for signal 'approved', until ")
+    assert told["text"].startswith("It waits for signal 'approved', until ")
     assert told["remedy"] == f"`standfast jobs signal {waiting} approved` sends it"

@@ -182,7 +182,7 @@ class TestWorkersStatsWhy:
         assert standfast("why", job_id).stdout.startswith("No running worker knows task 'mystery'")
         told = answer(standfast("why", job_id, "--json"))
         assert (told["id"], told["state"], told["cause"]) == (job_id, "blocked", "task_unknown")
-        assert told["why"].startswith("No running worker knows")
+        assert told["text"].startswith("No running worker knows")
         assert told["remedy"] == "deploy or start a worker that registers it, and it will run"
 
     def test_why_names_the_task_that_a_misspelt_one_is_like(self, world, standfast):

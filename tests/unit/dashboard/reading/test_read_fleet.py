@@ -101,7 +101,8 @@ def test_incidents_with_their_evidence(stage):
     assert stage.read("incidents.list", before=incident.id).rows == ()
     seen = stage.read("incidents.show", id="3c2d1e0f")
     assert (seen.id, seen.evidence["stacks"].cut, seen.evidence["stacks"].size) == (incident.id, True, 60_000)
-    assert [each.id for each in stage.read("jobs.show", id=job).incidents] == [incident.id]
+    shown = stage.read("jobs.show", id=job)
+    assert (shown.incidents, shown.incident_rows[0].id) == ((incident.id,), incident.id)
     stage.act("incidents.forget", id=incident.id)
     with pytest.raises(IncidentNotFoundError):
         stage.read("incidents.show", id=incident.id)

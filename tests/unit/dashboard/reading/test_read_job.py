@@ -21,7 +21,7 @@ def test_a_job_with_its_story(stage):
     failure = Failure("OSError", "gone", "Traceback …\nOSError: gone")
     stage.end(job, Move.RETRY, failure=failure, log="line 1\nline 2", delay=timedelta(minutes=1))
     seen = stage.read("jobs.show", id=job)
-    assert (seen.row.id, seen.row.state, seen.row.key, seen.row.tags) == (job, State.SCHEDULED, "k", ("vip",))
+    assert (seen.id, seen.state, seen.key, seen.tags) == (job, State.SCHEDULED, "k", ("vip",))
     assert seen.metadata == {"by": "ada"}
     assert {name: value.value for name, value in seen.args.items()} == {"to": "ada@example.com", "n": [1, 2]}
     [attempt] = seen.attempts
@@ -48,7 +48,7 @@ def test_of_a_long_history_what_lies_between_is_counted(stage):
 def test_the_end_of_an_id_will_do(stage):
     """As pages and logs show it; too little of it, or that of nothing, finds nothing."""
     job = stage.enqueue()
-    assert stage.read("jobs.show", id=job[-8:]).row.id == job
+    assert stage.read("jobs.show", id=job[-8:]).id == job
     for unknown in ("zzzzzzzz", job[-3:], ""):
         with pytest.raises(JobNotFoundError):
             stage.read("jobs.show", id=unknown)

@@ -111,7 +111,7 @@ def test_the_overview_is_made_of_what_is_there(stage):
     stage.register()
     seen = stage.read("overview.show")
     assert (seen.failures, seen.oldest_due_age) == ((), 3601.0)
-    assert stage.read("jobs.show", id=waiting).row.state == "ready"
+    assert stage.read("jobs.show", id=waiting).state == "ready"
     assert msgspec.json.encode(seen, enc_hook=in_english)
 
 

@@ -66,7 +66,7 @@ def row(**changed: Any) -> job_search.JobRow:
         id=ID, task="shop.send_email", queue="mail", state=State.DEAD, reason=None, priority=0, attempt=5,
         max_attempts=5, at=ago(3), run_at=ago(9), created_at=ago(30), finished_at=ago(3), worker=None, key="order-42",
         tags=("billing", NASTY), schedule=None, waits_for=None, cancel_requested=False, progress=None,
-        error="ValueError: 'a@example' is no address", fingerprint="f00d",
+        error="ValueError: 'a@example' is no address", fingerprint="f00d", fence=5,
     )  # fmt: skip
     return job_search.JobRow(**{**given, **changed})
 
@@ -220,10 +220,9 @@ TRACEBACK = (
     'Traceback (most recent call last):\n  File "shop.py", line 14, in send_email\n    raise ValueError(to)\n'
 )
 JOB = job.JobSeen(
-    now=NOW, row=row(), version=2, crashes=1, group=0, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
+    **asdict(row()) | {"error": f"ValueError: {NASTY}", "result": VALUE}, now=NOW, payload_size=90_100, version=2, crashes=1, group=0, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
     metadata={"trace": NASTY}, args={"mail": VALUE, "password": fields.ValueSeen(secret=True), "big": fields.ValueSeen(
-        beginning="[1, 2, 3", size=90_000)}, args_problem=None, result=VALUE, result_until=ago(-60),
-    error=fields.TextSeen(text=f"ValueError: {NASTY}", size=40),
+        beginning="[1, 2, 3", size=90_000)}, args_problem=None, result_until=ago(-60),
     attempts=tuple(
         job.AttemptSeen(
             fence=n, worker="web-1:411:3", started=True, started_at=ago(30 - n), ended_at=ago(29.9 - n), took=6.25, how=how,
@@ -244,14 +243,12 @@ JOB = job.JobSeen(
         for n, what in enumerate(("enqueued", "started", "retry", "started", "die", "dead", "of_a_later_release"))
     ),
     why=job.WhySeen(cause="dead", says=f"It failed for good {NASTY}", remedy="`standfast jobs retry`", notes=(NASTY,), text=""),
-    written=fields.WrittenSeen(
-        cursors=(fields.CursorSeen(name="rows", version=1, done=42, value=VALUE),),
-        steps=(fields.StepSeen(name="charge", version=1, value=VALUE),),
-        waits=(fields.WaitSeen(name="paid", number=1, until=ago(-9), how=None, value=VALUE),),
-        signals=(fields.SignalSeen(name=NASTY, sent_at=ago(2), taken=False, value=VALUE),),
-        files=(fields.FileSeen(name="a.csv", size=9000, sha256="ab", saved_at=ago(2), place="store"),), unreadable=(NASTY,),
-    ),
-    locks=(LOCK,), incidents=(INCIDENT,), forgotten_incidents=("0f0f0f0f",), edited_from=ID,
+    cursors=(fields.CursorSeen(name="rows", version=1, done=42, value=VALUE),),
+    steps=(fields.StepSeen(name="charge", version=1, value=VALUE),),
+    waits=(fields.WaitSeen(name="paid", number=1, until=ago(-9), how=None, value=VALUE),),
+    signals=(fields.SignalSeen(name=NASTY, sent_at=ago(2), taken=False, value=VALUE),),
+    files=(fields.FileSeen(name="a.csv", size=9000, sha256="ab", saved_at=ago(2), place="store"),), unreadable=(NASTY,),
+    locks=(LOCK,), incident_rows=(INCIDENT,), forgotten_incidents=("0f0f0f0f",), edited_from=ID,
     can=("jobs.retry", "jobs.edit_and_retry", "jobs.clone", "jobs.discard", "jobs.reschedule", "jobs.signal", "jobs.cancel"),
 )  # fmt: skip
 TASK = tasks.TaskSeen(
