@@ -399,5 +399,5 @@ def _whole_id(admin: AdminSession, job: str | None) -> str | None:
     """Return the id of the job that is meant, whose errors may name incidents; one that is forgotten has none."""
     if job is not None:
         with suppress(JobNotFoundError):
-            return admin.run(show_job, WhichJob(id=job)).row.id
+            return admin.run(show_job, WhichJob(id=job)).id
     return job

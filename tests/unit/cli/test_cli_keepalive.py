@@ -61,7 +61,7 @@ def test_an_incident_is_opened_with_the_failures_as_evidence(standfast):
         assert (
             shown["summary"] == f"{host.url}/ping did not answer well: 3 failures in a row, 503 Service Unavailable"
         )
-        assert shown["evidence"]["pings"].splitlines() == [
+        assert shown["evidence"]["pings"]["text"].splitlines() == [
             "500 Internal Server Error",
             "502 Bad Gateway",
             "503 Service Unavailable",
