@@ -53,7 +53,7 @@ def value_words(seen: ValueSeen, indent: int = -1) -> str:
     if seen.problem is not None:
         return str(seen.problem)
     if seen.secret:
-        return MASK
+        return f'"{MASK}"'
     if seen.beginning is not None:
         return f"{seen.beginning} … ({in_bytes(seen.size)} in all)"
     return msgspec.json.format(msgspec.json.encode(seen.value), indent=indent).decode(errors="replace")
