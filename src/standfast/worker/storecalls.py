@@ -60,10 +60,22 @@ class StoreCalls:
 
         `passing` are the errors after which the caller tries on: only these mean that the store is away.
         """
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() + self._timeout
+
+        def expire() -> None:
+            now = loop.time()
+            limit.reschedule(now if now - due_at < CATCH_UP else now + CATCH_UP)
+
         mark, asked_at = object(), self._clock.boot()
         self._asked_at[mark] = asked_at
         try:
-            answer = await _within(self._timeout, self._backend.arun(verb))
+            async with asyncio.timeout(None) as limit:
+                timer = loop.call_at(due_at, expire)
+                try:
+                    answer = await self._backend.arun(verb)
+                finally:
+                    timer.cancel()
         except TimeoutError as error:
             away = StoreUnavailableError(f"the store did not answer {verb.name} within {self._timeout:g} s")
             self._went_away(verb.access, away, asked_at)
@@ -112,23 +124,6 @@ class StoreCalls:
         if not self._away_since:
             self._back_at = now
             self._events.emit(StoreBack(now - first))
-
-
-async def _within(seconds: float, answer: Awaitable[T]) -> T:
-    """Wait for an answer, but no longer than this. Raises TimeoutError; not where only this loop was late."""
-    loop = asyncio.get_running_loop()
-    due_at = loop.time() + seconds
-
-    def expire() -> None:
-        now = loop.time()
-        limit.reschedule(now if now - due_at < CATCH_UP else now + CATCH_UP)
-
-    async with asyncio.timeout(None) as limit:
-        timer = loop.call_at(due_at, expire)
-        try:
-            return await answer
-        finally:
-            timer.cancel()
 
 
 async def happens_within(seconds: float, waiting: Awaitable[object]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from standfast.stores.postgres.readiness import OverdueError, Waits
+from standfast.stores.postgres.readiness import OverdueError, Waits, go_through
 from standfast.stores.postgres.wire import Call, LostError, Result, Wire, call
 from standfast.stores.statements import read_statements, sql_files
 from standfast.stores.verb import Bulk, Command, Last, Query, Statement, Steps, Together, Try
@@ -74,7 +74,7 @@ def run_steps(
     What that is may be known only once the verb has run: whether it has set free a job that waited. `begun` is the
     statement that the verb has come to, if it was begun before.
     """
-    return wire.drive(_running(wire, steps, after, begun), until)
+    return wire.ready.go_through(_running(wire, steps, after, begun), until)
 
 
 async def arun_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Sequence[Call]] = tuple) -> T:
@@ -83,7 +83,7 @@ async def arun_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[
     Whoever blocks the event loop then would block all who wait for a lock of that transaction, and for ever if that
     is himself. Raises LongerError instead, before anything of it is sent.
     """
-    return await wire.adrive(_running(wire, steps, after, alone=True), until)
+    return await go_through(wire.ready, _running(wire, steps, after, alone=True), until)
 
 
 def _running(

@@ -21,7 +21,7 @@ from standfast.stores.postgres.connect import libpq_parameters
 from standfast.stores.postgres.engine import Engine
 from standfast.stores.postgres.finish import FinishVerbs
 from standfast.stores.postgres.notify import PostgresBell, sounds
-from standfast.stores.postgres.readiness import OverdueError
+from standfast.stores.postgres.readiness import OverdueError, go_through
 from standfast.stores.postgres.records import MemoVerbs, RecordVerbs
 from standfast.stores.postgres.statements import load_statements
 from standfast.stores.postgres.supervise import BurialVerbs, ForgettingVerbs, SupervisionVerbs
@@ -92,7 +92,7 @@ class SessionLine:
         with translated(self._address, self._timeout):
             wire = await asyncio.get_running_loop().run_in_executor(None, self._opened, until)
             try:
-                await wire.adrive(wire.asking(self._taking(span)), until)
+                await go_through(wire.ready, wire.asking(self._taking(span)), until)
             except psycopg.errors.LockNotAvailable:
                 return False
         return True

@@ -28,7 +28,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from standfast.errors import ValueNotStoredError
-from standfast.stores.postgres.readiness import Readiness, Waits, go_through
+from standfast.stores.postgres.readiness import Readiness, Waits
 
 
 class Line(Protocol):
@@ -269,7 +269,8 @@ class Wire:
         self._connection = connection
         self._pg = connection.pgconn
         self._descriptor = self._pg.socket
-        self._ready = Readiness(self._descriptor)
+        self.ready = Readiness(self._descriptor)
+        """What goes through a conversation of this connection and waits for the server in between."""
         self._values = Transformer(connection)
         self._known = set[bytes]()
         self._awaited = deque[_Awaited]()
@@ -302,21 +303,13 @@ class Wire:
         """The process that serves this connection, as the server said, or a pooler in its place."""
         return self._pg.backend_pid
 
-    def drive(self, waits: Waits[T], until: float) -> T:
-        """Return what comes of a conversation, blocking. Raises OverdueError at the time given."""
-        return self._ready.go_through(waits, until)
-
-    async def adrive(self, waits: Waits[T], until: float) -> T:
-        """Do the same in a coroutine."""
-        return await go_through(self._ready, waits, until)
-
     def ask(self, calls: Sequence[Call], until: float, after: Sequence[Call] = ()) -> list[Result]:
         """Send calls at once, and return their results, blocking."""
-        return self.drive(self.asking(calls, after), until)
+        return self.ready.go_through(self.asking(calls, after), until)
 
     def tell(self, calls: Sequence[Call], until: float) -> None:
         """Send calls whose results nobody needs, blocking."""
-        self.drive(self.telling(calls), until)
+        self.ready.go_through(self.telling(calls), until)
 
     def asking(self, calls: Sequence[Call], after: Sequence[Call] = ()) -> Waits[list[Result]]:
         """Send calls at once, and return their results once the server has committed them. Raises LostError.
@@ -363,7 +356,7 @@ class Wire:
 
     def run_script(self, sql: str, until: float) -> None:
         """Run several statements without parameters, as they stand in a file, blocking."""
-        self.drive(self._running_script(sql), until)
+        self.ready.go_through(self._running_script(sql), until)
 
     def rows(self, result: Result) -> list[Any]:
         """Return the rows of a result as tuples."""
@@ -375,7 +368,7 @@ class Wire:
 
         Raises an error if it has hung up.
         """
-        while self._ready.is_readable():
+        while self.ready.is_readable():
             self._pg.consume_input()
         error = None
         while self._awaited and not self._pg.is_busy():

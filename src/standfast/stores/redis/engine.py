@@ -22,7 +22,7 @@ from standfast.stores.redis.connect import (
     locator_of,
     open_connection,
 )
-from standfast.stores.redis.pipe import CAN_WATCH, Loops, Pipe
+from standfast.stores.redis.pipe import CAN_WATCH, Loops
 from standfast.stores.redis.translate import Translated, code_of, is_cut, is_left_open, leave_open
 from standfast.stores.redis.url import Address, Endpoint
 from standfast.stores.refusals import in_doubt
@@ -243,6 +243,8 @@ class Engine:
         try:
             line = pool.take(place, give_up_at, fresh=fresh)
             try:
+                if not self._is_checked:
+                    self._check_server(line.wire)
                 reply = self._evaluate(access, line.wire, script)
             except BaseException:
                 pool.drop(line)
@@ -254,8 +256,6 @@ class Engine:
         return reply
 
     def _evaluate(self, access: Access, connection: Wire, script: Script, *, is_loaded: bool = False) -> Any:
-        if not self._is_checked:
-            self._check_server(connection)
         command = self._command(script)
         connection.send(command)
         try:
@@ -299,28 +299,25 @@ class Engine:
     async def _ask(self, access: Access, words: tuple[Any, ...], give_up_at: float, *, hurried: bool) -> Any:
         """Ask. If a connection has to be opened, or the call is `hurried`, give up at that time."""
         pipes = self._loops.pipes(access)
-        pipe = pipes.ready(self._losses)
-        if pipe is not None and not hurried:
-            return await self._ask_on(access, pipe, words)
+        pipe, limit = pipes.ready(self._losses), None
         try:
+            if pipe is not None and not hurried:
+                return await pipe.ask(words)
             async with asyncio.timeout_at(give_up_at) as limit:
                 pipe = pipe or await pipes.get(self._losses)
-                return await self._ask_on(access, pipe, words)
+                return await pipe.ask(words)
+        except RedisError as error:
+            if pipe is not None:
+                _leave_open(access, words, error)
+                self.lose_if_gone(pipe.place, error, pipe.losses)
+            raise
         except TimeoutError as error:
-            if not limit.expired():  # of a signal handler
+            if limit is None or not limit.expired():  # of a signal handler
                 raise
             late = RedisTimeoutError("the server does not answer")
             if pipe is not None:
                 _leave_open(access, words, late)
             raise late from error
-
-    async def _ask_on(self, access: Access, pipe: Pipe, words: tuple[Any, ...]) -> Any:
-        try:
-            return await pipe.ask(words)
-        except RedisError as error:
-            _leave_open(access, words, error)
-            self.lose_if_gone(pipe.place, error, pipe.losses)
-            raise
 
     def _command(self, script: Script) -> tuple[Any, ...]:
         now = "" if self._given_now is None else self._given_now()

@@ -470,25 +470,23 @@ class Engine:
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in the thread of its lane. It stands in line at once, so that a crowd shares a commit."""
-        try:
-            return await self._arun(verb)
-        except UndecodableTextError:
-            return await self._arun(_anew(verb))
-
-    async def _arun(self, verb: Verb[T]) -> T:
         thread = self._threads[verb.access]
         if verb.access is Access.READ:
             return await in_a_thread(thread, partial(self._read, verb))
         writer = self._writers[verb.access]
-        entry = Entry(verb)
-        try:
-            writer.put_in_line(entry)
-            return await in_a_thread(thread, partial(writer.finish, entry))
-        except BaseException as error:
-            if not writer.withdraw(entry) and isinstance(error, asyncio.CancelledError):
-                with suppress(StoreError):  # it is closed, which waits for what runs
-                    await in_a_thread(thread, writer.settle)
-            raise
+        is_again = False
+        while True:
+            entry = Entry(verb)
+            try:
+                writer.put_in_line(entry)
+                return await in_a_thread(thread, partial(writer.finish, entry))
+            except BaseException as error:
+                if not writer.withdraw(entry) and isinstance(error, asyncio.CancelledError):
+                    with suppress(StoreError):  # it is closed, which waits for what runs
+                        await in_a_thread(thread, writer.settle)
+                if is_again or not isinstance(error, UndecodableTextError):
+                    raise
+            verb, is_again = _anew(verb), True
 
     @property
     def is_prepared(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from sqlite3 import complete_statement
@@ -33,7 +33,7 @@ from standfast.stores.rows import (
 )
 from standfast.stores.statements import NO_METADATA, Row, read_metadata, read_statements, sql_files
 from standfast.stores.values import Worker, read_vitals
-from standfast.stores.verb import Bulk, Command, Query, Statement, Steps, follow
+from standfast.stores.verb import Bulk, Command, Query, Steps
 
 BUSY_TIMEOUT = 5.0
 """Seconds that a call waits for another writer before it gives up."""
@@ -177,28 +177,38 @@ class Executor(Protocol):
 
 def run_steps(connection: Executor, steps: Steps[T]) -> T:
     """Feed a verb the answers to its statements until it returns."""
-    return follow(steps, partial(_answer, connection))
-
-
-def _answer(connection: Executor, statement: Statement) -> Any:
+    answer: Any
     try:
-        if isinstance(statement, Query):
-            return connection.execute(statement.sql, statement.params).fetchall()
-        if isinstance(statement, Bulk):
-            return connection.executemany(statement.sql, statement.rows).rowcount
-        if isinstance(statement, Command):
-            return connection.execute(statement.sql, statement.params).rowcount
-    except (OverflowError, UnicodeEncodeError) as error:
-        # Values that Python can hold and SQLite cannot: integers over 64 bits, lone surrogates.
-        raise _not_stored(error) from error
-    except sqlite3.Error as error:
-        if _is_unbindable(error):
-            raise _not_stored(error) from error
-        if "decode to UTF-8" in str(error) and isinstance(connection, sqlite3.Connection):
-            connection.text_factory = _text_or_bytes  # from now on, as such a row stays
-            raise UndecodableTextError(str(error)) from error
-        raise
-    raise TypeError(f"SQLite cannot run {statement!r}: it is of another store")
+        statement = next(steps)
+        while True:
+            try:
+                if isinstance(statement, Query):
+                    answer = connection.execute(statement.sql, statement.params).fetchall()
+                elif isinstance(statement, Bulk):
+                    answer = connection.executemany(statement.sql, statement.rows).rowcount
+                elif isinstance(statement, Command):
+                    answer = connection.execute(statement.sql, statement.params).rowcount
+                else:
+                    raise TypeError(f"SQLite cannot run {statement!r}: it is of another store")
+            except (OverflowError, UnicodeEncodeError, sqlite3.Error) as error:
+                _refuse(connection, error)
+                raise
+            statement = steps.send(answer)
+    except StopIteration as stop:
+        told: T = stop.value
+        return told
+    finally:
+        steps.close()
+
+
+def _refuse(connection: Executor, error: Exception) -> None:
+    """Raise what a failed statement means, where the error itself does not say that."""
+    # Values that Python can hold and SQLite cannot: integers over 64 bits, lone surrogates.
+    if not isinstance(error, sqlite3.Error) or _is_unbindable(error):
+        raise ValueNotStoredError(f"SQLite cannot store a value of this call ({error})") from error
+    if "decode to UTF-8" in str(error) and isinstance(connection, sqlite3.Connection):
+        connection.text_factory = _text_or_bytes  # from now on, as such a row stays
+        raise UndecodableTextError(str(error)) from error
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:
@@ -207,10 +217,6 @@ def _text_or_bytes(raw: bytes) -> str | bytes:
         return raw.decode()
     except UnicodeDecodeError:
         return raw
-
-
-def _not_stored(error: Exception) -> ValueNotStoredError:
-    return ValueNotStoredError(f"SQLite cannot store a value of this call ({error})")
 
 
 def _is_unbindable(error: sqlite3.Error) -> bool:
