@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from first_example import run_first_example
 from fleet import PROVE
 
 from standfast.cli.main import cli
@@ -72,8 +73,9 @@ def test_the_image_runs_as_nobody_special_with_pinned_parts():
     assert instructions()[-2][0] == "ENTRYPOINT"
 
 
+@pytest.mark.timeout(600)
 def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
-    """Its build stage installs the wheel of this clone, and the app that compose names is found beside it."""
+    """Its build stage installs the wheel of this clone, which runs README's first example; compose names an app there."""
     build = COMPOSE["services"]["workers"]["build"]
     contexts = {"": DEPLOY / build["context"], "standfast": DEPLOY / build["additional_contexts"]["standfast"]}
     root = tmp_path / "root"
@@ -113,6 +115,7 @@ def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
         ["python", "-c", look], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     assert Path(done.stdout.strip()).is_relative_to(root / "opt" / "venv")
+    run_first_example(root / "opt" / "venv", tmp_path / "shop")
 
 
 def probes():
