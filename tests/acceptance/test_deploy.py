@@ -75,7 +75,7 @@ def test_the_image_runs_as_nobody_special_with_pinned_parts():
 
 @pytest.mark.timeout(600)
 def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
-    """Its build stage installs the wheel of this clone, which runs README's first example; compose names an app there."""
+    """Its build stage installs this clone's wheel, which runs README's first example; compose names an app there."""
     build = COMPOSE["services"]["workers"]["build"]
     contexts = {"": DEPLOY / build["context"], "standfast": DEPLOY / build["additional_contexts"]["standfast"]}
     root = tmp_path / "root"
