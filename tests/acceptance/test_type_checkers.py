@@ -4,6 +4,7 @@ They accept the examples of the documentation, too. Each checker runs once over 
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from docs_session import ROOT, blocks_of
 
 API = Path(__file__).with_name("typed_api.py")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BENCH = ROOT / "bench"
 UNTYPED = {"docs_howto_django"}
 """Pages about what has no types."""
 
@@ -124,9 +126,11 @@ def test_the_examples_of_the_documentation_are_typed(checker, request):
 
 
 def run(folder, module, *args):
-    """Run a checker on what is installed here."""
+    """Run a checker on what is installed here, and on the game."""
+    (folder / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(BENCH)]}))
+    command, environment = [sys.executable, "-m", module, *args], {**os.environ, "MYPYPATH": str(BENCH)}
     return subprocess.run(
-        [sys.executable, "-m", module, *args], cwd=folder, capture_output=True, text=True, check=False, timeout=110
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=110
     )
 
 
