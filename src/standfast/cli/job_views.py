@@ -12,6 +12,7 @@ from rich.text import Text
 from standfast.admin.fields import CursorSeen, FileSeen, ProgressSeen, SignalSeen, StepSeen, ValueSeen, WaitSeen
 from standfast.admin.job_search import JobRow, JobsAsked
 from standfast.admin.jobs import AttemptSeen, JobSeen, WhichJob, list_jobs, show_job
+from standfast.admin.schedules import ScheduleSeen
 from standfast.cli.connection import StoreOptions, examples, store_options
 from standfast.cli.lookup import find_job
 from standfast.cli.output import (
@@ -37,8 +38,8 @@ from standfast.model.states import FINAL, Move, State
 _WIDE = 120
 
 
-def say_arguments(seen: JobSeen) -> None:
-    """Print the arguments of a job; of a secret one, its name."""
+def say_arguments(seen: JobSeen | ScheduleSeen) -> None:
+    """Print the arguments of a job, or of those of a schedule; of a secret one, its name."""
     say_heading("Arguments")
     if seen.args_problem is not None:
         say_block(str(seen.args_problem), style="red")

@@ -11,12 +11,10 @@ from standfast.cli.connection import StoreOptions
 from standfast.errors import JobNotFoundError
 from standfast.model.display import one_line
 from standfast.model.ids import new_job_id
-from standfast.model.incidents import Incident
 from standfast.model.job import Job
 from standfast.model.records import Kind
 from standfast.model.suggestions import closest_name
 from standfast.observe.catalogue import read_catalogue
-from standfast.observe.incidents import list_incidents
 from standfast.stores.backend import Backend
 from standfast.stores.values import JobFilter
 from standfast.stores.verb import run_procedure
@@ -93,8 +91,3 @@ def _ending_with(backend: Backend, end: str) -> Sequence[Job]:
         if matches := [job for job in page if job.id.endswith(end.lower())]:
             return matches
     return ()
-
-
-def read_incidents(backend: Backend) -> tuple[Incident, ...]:
-    """Return all incidents, the newest first."""
-    return run_procedure(backend.run, list_incidents(backend.verbs))

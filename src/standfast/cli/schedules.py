@@ -11,7 +11,7 @@ import click
 import msgspec
 from rich.text import Text
 
-from standfast.admin.fields import Named, ValueSeen
+from standfast.admin.fields import Named
 from standfast.admin.schedules import (
     Backfill,
     BackfillAsked,
@@ -41,6 +41,7 @@ from standfast.cli.connection import (
     yes_option,
 )
 from standfast.cli.inputs import confirm, read_moment_or_span
+from standfast.cli.job_views import say_arguments
 from standfast.cli.output import (
     Column,
     answer,
@@ -48,7 +49,6 @@ from standfast.cli.output import (
     coloured,
     cut,
     say,
-    say_block,
     say_fields,
     say_heading,
     say_json,
@@ -71,7 +71,6 @@ from standfast.cli.timetable import (
 )
 from standfast.model.display import counted, dated, one_line, relative, short_id, span
 from standfast.model.job import OnLate
-from standfast.model.secrets import MASK
 from standfast.schedules.declarations import Declarer, Synchronised, release_of, synchronise
 from standfast.schedules.description import describe
 from standfast.schedules.rules import AnyRule, Misfire, Overlap
@@ -102,7 +101,7 @@ def show(wanted: StoreOptions, name: str) -> None:
     say(f"{words[:1].upper()}{words[1:]}. {_how_it_stands(seen)}".rstrip())
     say("")
     say_fields(_fields(seen))
-    _say_arguments(seen)
+    say_arguments(seen)
     if seen.runs:
         say_heading("Jobs that are not over")
         say_table(seen.runs, _run_columns(zone_of(seen)), indent=2)
@@ -110,24 +109,6 @@ def show(wanted: StoreOptions, name: str) -> None:
         say_heading("Waiting for the end of a run")
         times = enumerate(seen.waiting, 1)
         say_fields({str(number): zoned_words(time, zone_of(seen)) for number, time in times})
-
-
-def _say_arguments(seen: ScheduleSeen) -> None:
-    say_heading("Arguments")
-    if seen.args_problem is not None:
-        say_block(str(seen.args_problem), style="red")
-    elif seen.args:
-        say_fields({one_line(name): _value_words(value) for name, value in seen.args.items()})
-    else:
-        say_block("none", style="dim")
-
-
-def _value_words(seen: ValueSeen) -> str:
-    if seen.secret:
-        return MASK
-    if seen.problem is not None:
-        return str(seen.problem)
-    return msgspec.json.encode(seen.value).decode() if seen.beginning is None else f"{seen.beginning}…"
 
 
 def _how_it_stands(seen: ScheduleSeen) -> str:
