@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import TracerProvider
 
+    from standfast.admin.registry import AppAdmin
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -181,6 +183,13 @@ class Standfast:
     def schedules(self) -> Schedules:
         """What can be done with the schedules in the store, as in `app.call(app.schedules.pause("nightly"))`."""
         return Schedules(self.verbs, timedelta(seconds=self.settings.look_ahead))
+
+    @property
+    def admin(self) -> "AppAdmin":
+        """What the command line and the dashboard can do, for tools of your own: `app.admin.queues()`."""
+        from standfast.admin.registry import AppAdmin  # noqa: PLC0415 - few apps need it, and it imports much
+
+        return AppAdmin(self)
 
     def schedule(
         self, name: str, task: Task[P, Any] | BoundTask[P, Any], rule: AnyRule, /, *args: P.args, **kwargs: P.kwargs

@@ -205,7 +205,7 @@ class OpenStore:
 
 
 class AdminSession:
-    """Runs operations for one user where no event loop runs. Each of them looks at the store anew."""
+    """Runs operations for one user. Each of them looks at the store anew."""
 
     def __init__(self, shown: Shown, user: User, by: str) -> None:
         self._office = Admin(shown)
@@ -220,9 +220,13 @@ class AdminSession:
 
     def run(self, operation: Operation[Asked, Answer], asked: Asked | None = None) -> Answer:
         """Return what an operation answers; where there is nothing to ask, `asked` may be left out."""
+        return self._loop.run(self.arun(operation, asked))
+
+    async def arun(self, operation: Operation[Asked, Answer], asked: Asked | None = None) -> Answer:
+        """Do the same on the event loop that runs."""
         desk = self._office.desk(self._user, self._by, fresh=True)
         told = operation.asked() if asked is None else asked
-        return self._loop.run(desk.act(operation, told) if operation.changes else desk.read(operation, told))
+        return await (desk.act(operation, told) if operation.changes else desk.read(operation, told))
 
     def close(self) -> None:
         """Close the event loop; the store stays open."""

@@ -1,6 +1,9 @@
 """All operations there are, in one place: pages, API and its document are made from this table."""
 
+from contextlib import closing
 from typing import Any
+
+import msgspec
 
 from standfast.admin import incidents
 from standfast.admin.alerts import (
@@ -22,8 +25,10 @@ from standfast.admin.alerts import (
 from standfast.admin.audit import list_audit
 from standfast.admin.bulk_jobs import act_on_many, export_jobs, group_dead
 from standfast.admin.clones import clone_job, edit_and_retry
+from standfast.admin.executor import AdminSession, Shown
 from standfast.admin.figures import show_figures
 from standfast.admin.incidents import forget_incident
+from standfast.admin.job_search import JobRow, JobsSeen
 from standfast.admin.jobs import (
     cancel_job,
     count_jobs,
@@ -36,9 +41,9 @@ from standfast.admin.jobs import (
 )
 from standfast.admin.locks import list_locks, release_lock
 from standfast.admin.objectives import list_objectives
-from standfast.admin.operation import Operation
+from standfast.admin.operation import Operation, Role, User, WrongRequestError
 from standfast.admin.overview import show_overview
-from standfast.admin.queues import list_queues, pause_queue, resume_queue, show_queue
+from standfast.admin.queues import QueueRow, QueuesSeen, list_queues, pause_queue, resume_queue, show_queue
 from standfast.admin.schedules import (
     backfill_schedule,
     delete_schedule,
@@ -53,7 +58,17 @@ from standfast.admin.schedules import (
 )
 from standfast.admin.settings import show_settings
 from standfast.admin.tasks import list_tasks, show_task
-from standfast.admin.workers import drain_worker, dump_worker, list_workers, recycle_worker, show_worker
+from standfast.admin.workers import (
+    WorkerRow,
+    WorkersSeen,
+    drain_worker,
+    dump_worker,
+    list_workers,
+    recycle_worker,
+    show_worker,
+)
+from standfast.model.states import State
+from standfast.model.suggestions import closest_name
 
 AnyOperation = Operation[Any, Any]
 
@@ -125,3 +140,60 @@ BY_NAME = {operation.name: operation for operation in OPERATIONS}
 def operation_named(name: str) -> AnyOperation | None:
     """Return the operation of this name, if there is one."""
     return BY_NAME.get(name)
+
+
+class AppAdmin:
+    """Runs operations on the store of an app by their names, for tools of your own: `app.admin`.
+
+        app.admin.run("queues.pause", name="mail")
+        await app.admin.arun("jobs.retry", id=handle.id)
+
+    What changes something is in the audit, with the app's name and `code`.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+
+    def run(self, operation: str, **asked: Any) -> Any:
+        """Return what an operation answers. From async code use `arun`."""
+        with closing(self._session()) as session:
+            return session.run(*_meant(operation, asked))
+
+    async def arun(self, operation: str, **asked: Any) -> Any:
+        """Do the same from async code."""
+        with closing(self._session()) as session:
+            return await session.arun(*_meant(operation, asked))
+
+    def queues(self) -> tuple[QueueRow, ...]:
+        """Return all queues by name: how many jobs each has by state, the age of its oldest due job, its workers."""
+        seen: QueuesSeen = self.run("queues.list")
+        return seen.queues
+
+    def counts(self) -> dict[str, int]:
+        """Return how many jobs are in each state."""
+        queues = self.queues()
+        return {state.value: sum(queue.states[state] for queue in queues) for state in State}
+
+    def jobs(self, **which: Any) -> tuple[JobRow, ...]:
+        """Return the newest jobs that are meant, as in `app.admin.jobs(state=["dead"], queue="mail", limit=100)`."""
+        seen: JobsSeen = self.run("jobs.list", **which)
+        return seen.rows
+
+    def workers(self) -> tuple[WorkerRow, ...]:
+        """Return the registered workers, the oldest first."""
+        seen: WorkersSeen = self.run("workers.list")
+        return seen.workers
+
+    def _session(self) -> AdminSession:
+        return AdminSession(self._shown, User(self._shown.settings.name or "app", Role.ADMIN), "code")
+
+
+def _meant(name: str, asked: dict[str, Any]) -> tuple[AnyOperation, msgspec.Struct]:
+    operation = BY_NAME.get(name)
+    if operation is None:
+        meant = closest_name(name, BY_NAME)
+        raise WrongRequestError(f"there is no operation {name!r}" + (f"; did you mean {meant!r}?" if meant else ""))
+    try:
+        return operation, msgspec.convert(asked, operation.asked)
+    except msgspec.ValidationError as error:
+        raise WrongRequestError(f"{name}: {error}") from error
