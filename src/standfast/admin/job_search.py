@@ -30,7 +30,7 @@ from standfast.model.codec import trace_id_in
 from standfast.model.display import one_line
 from standfast.model.ids import first_id_at
 from standfast.model.incidents import Incident
-from standfast.model.job import SCHEDULE_KEY, Job, JobAction, schedule_of
+from standfast.model.job import SCHEDULE_KEY, Job, JobAction, planned_of, schedule_of
 from standfast.model.phrases import Phrase
 from standfast.model.states import State
 from standfast.stores.contract import Store
@@ -147,6 +147,7 @@ class JobRow(AnswerStruct, frozen=True, kw_only=True):
     error: str | None
     fingerprint: str | None
     fence: int
+    planned_at: datetime | None = None
     trace_id: str | None = None
     result: ValueSeen | None = None
     incidents: tuple[str, ...] = ()
@@ -457,6 +458,7 @@ def job_row(job: Job, incidents: Iterable[Incident] = ()) -> JobRow:
         error=one_line(job.error, LONGEST_ERROR) if job.error else None,
         fingerprint=group_of(job) if job.state is State.DEAD else None,
         fence=job.fence,
+        planned_at=planned_of(job.metadata),
         trace_id=trace_id_in(job.payload),
         result=None if job.result is None else value_seen(job.result, LONGEST_ERROR),
         incidents=tuple(each.id for each in incidents),

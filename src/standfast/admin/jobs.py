@@ -62,7 +62,6 @@ from standfast.model.job import (
     Job,
     JobAction,
     OnLate,
-    planned_of,
     without_provenance,
 )
 from standfast.model.memos import is_suspended, signal_name
@@ -143,7 +142,6 @@ class JobSeen(JobRow, frozen=True, kw_only=True):
     after: str | None
     start_by: datetime | None
     on_late: OnLate
-    planned_at: datetime | None
     metadata: dict[str, str]
     args: dict[str, ValueSeen]
     args_problem: Phrase | None
@@ -388,7 +386,6 @@ async def show_job(desk: OperationContext, asked: WhichJob) -> JobSeen:
         after=job.after,
         start_by=job.start_by,
         on_late=job.on_late,
-        planned_at=planned_of(job.metadata),
         metadata={
             name: value
             for name, value in without_provenance(job.metadata).items()

@@ -220,7 +220,7 @@ TRACEBACK = (
     'Traceback (most recent call last):\n  File "shop.py", line 14, in send_email\n    raise ValueError(to)\n'
 )
 JOB = job.JobSeen(
-    **asdict(row()) | {"error": f"ValueError: {NASTY}", "result": VALUE}, now=NOW, payload_size=90_100, version=2, crashes=1, group=0, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
+    **asdict(row()) | {"error": f"ValueError: {NASTY}", "result": VALUE, "planned_at": ago(9)}, now=NOW, payload_size=90_100, version=2, crashes=1, group=0, after=ID, start_by=ago(1), on_late=OnLate.RUN,
     metadata={"trace": NASTY}, args={"mail": VALUE, "password": fields.ValueSeen(secret=True), "big": fields.ValueSeen(
         beginning="[1, 2, 3", size=90_000)}, args_problem=None, result_until=ago(-60),
     attempts=tuple(
