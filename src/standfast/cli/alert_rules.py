@@ -63,6 +63,8 @@ def _run(admin: AdminSession, operation: Operation[Asked, Answer], asked: Asked)
     try:
         return admin.run(operation, asked)
     except WrongRequestError as error:
+        if _FIELD.match(str(error)) is None:
+            raise
         words = _FIELD.sub(lambda field: f"--{field[1].replace('_', '-')}: ", str(error))
         raise wrong_usage(f"{words}, or {NEVER}" if words.startswith("--repeat: ") else words) from error
 
