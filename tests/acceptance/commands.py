@@ -5,6 +5,7 @@ What only a process shows, tests/unit/cli/test_cli_process.py asks; so do those 
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from subprocess import CompletedProcess
 
 from click.testing import CliRunner
@@ -34,7 +35,9 @@ def ask(words: Sequence[str], environment: Mapping[str, str]) -> CompletedProces
     """Run one of them in these surroundings, where nobody is at a terminal."""
     assert words[0] in BRIEF, words
     without = dict.fromkeys(os.environ.keys() - environment.keys())
-    ended = CliRunner(env={**without, **environment}).invoke(cli, words, prog_name="standfast")
+    with ThreadPoolExecutor(1) as own:  # a browser's test has an event loop in its thread, and commands have their own
+        runner = CliRunner(env={**without, **environment})
+        ended = own.submit(runner.invoke, cli, words, prog_name="standfast").result()
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception
     return CompletedProcess(["standfast", *words], ended.exit_code, ended.stdout, ended.stderr)
