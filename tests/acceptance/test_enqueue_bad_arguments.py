@@ -112,7 +112,7 @@ BAD_OPTIONS = {
 BAD_DECLARATIONS = {
     "unknown": ({"max_retries": 3}, "app.task has no option 'max_retries'; did you mean max_attempts?"),
     "misspelt": ({"qeue": "mail"}, "did you mean queue?"),
-    "of an enqueue": ({"delay": 5}, "app.task has no option 'delay'; there are: name, queue, priority"),
+    "of an enqueue": ({"delay": 5}, "app.task has no option 'delay'; there are: queue, priority"),
     "keep_result": ({"keep_result": 0}, "keep_result must be"),
     "tags": ({"tags": 5}, "tags must be texts"),
     "on_late": ({"on_late": "never"}, "on_late must be"),

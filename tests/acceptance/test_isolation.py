@@ -299,7 +299,8 @@ def test_a_job_that_ignores_its_cancellation_can_be_killed(isolated_here):
         isolated_here.wait_for_start(each)
     [run] = isolated_here.ledger.runs_of(job)
 
-    assert isolated_here.standfast_json("jobs", "cancel", "--kill", job) == [{"id": job, "answer": "killed"}]
+    [told] = isolated_here.standfast_json("jobs", "cancel", "--kill", job)
+    assert (told["id"], told["answer"]) == (job, "killed")
     with pytest.raises(subprocess.CalledProcessError) as refused:
         isolated_here.standfast("jobs", "cancel", "--kill", beside)
     assert f"`standfast workers recycle --job {beside}`" in refused.value.stderr
