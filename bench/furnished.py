@@ -14,16 +14,7 @@ from standfast.model.incidents import Evidence, Incident, InvolvedJob, Trouble
 from standfast.model.records import Change, Kind, writing
 from standfast.observe.catalogue import Bound, Catalogue, Parameter, QueueEntry, TaskEntry, publish
 from standfast.observe.figures.counts import Row
-from standfast.observe.figures.rollup import (
-    HOUR,
-    MINUTE,
-    TEN_MINUTES,
-    Gauges,
-    Level,
-    QueueGauge,
-    Rollup,
-    to_time,
-)
+from standfast.observe.figures.rollup import HOUR, MINUTE, TEN_MINUTES, Gauges, Level, QueueGauge, Rollup, to_time
 from standfast.observe.incidents import changes_of
 
 INCIDENTS = 100

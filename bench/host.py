@@ -97,12 +97,7 @@ def _serving(place: Place, mode: str, requests: int) -> Iterator[int]:
     """Start a server and wait until it answers."""
     port, log = free_port(), place.folder / "log"
     paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ours = {
-        "STANDFAST_URL": place.url,
-        "STANDFAST_HOST": "on",
-        "BENCH_MODE": mode,
-        "BENCH_REQUESTS": str(requests),
-    }
+    ours = {"STANDFAST_URL": place.url, "STANDFAST_HOST": "on", "BENCH_MODE": mode, "BENCH_REQUESTS": str(requests)}
     environment = {**os.environ, "PYTHONPATH": paths, **ours}
     command = [sys.executable, "-m", "uvicorn", "host_web:web", "--port", str(port), "--log-level", "warning"]
     with log.open("wb") as out:

@@ -96,7 +96,4 @@ async def tell_done(_: Request) -> PlainTextResponse:
     return PlainTextResponse(str(done))
 
 
-web = Starlette(
-    routes=[Route("/", page), Route("/warm", warm), Route("/done", tell_done)],
-    lifespan=serve,
-)
+web = Starlette(routes=[Route("/", page), Route("/warm", warm), Route("/done", tell_done)], lifespan=serve)

@@ -80,11 +80,7 @@ def rules_of(mode: Mode) -> Rules:
 
 
 async def _play_all(
-    game: Game,
-    strategies: Sequence[str],
-    folder: Path,
-    enter: Callable[[str, Place], Contender],
-    tell: Told,
+    game: Game, strategies: Sequence[str], folder: Path, enter: Callable[[str, Place], Contender], tell: Told
 ) -> dict[str, Evidence]:
     evidence: dict[str, Evidence] = {}
     playing = asyncio.current_task()

@@ -339,12 +339,7 @@ class Standfast:
 
     @options_of("app.queue")
     def queue(
-        self,
-        name: str,
-        *,
-        window: Windows | None = None,
-        concurrency: int | None = None,
-        peak: Peaks | None = None,
+        self, name: str, *, window: Windows | None = None, concurrency: int | None = None, peak: Peaks | None = None
     ) -> None:
         """Declare that no job of a queue starts inside a window, and how many run at a time in one process."""
         refuse_any(queue_problems(name))

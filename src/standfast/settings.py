@@ -14,13 +14,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.model.configuration import (
-    DEFAULTS,
-    NONE_WORD,
-    RULES,
-    Settings,
-    UnfitError,
-)
+from standfast.model.configuration import DEFAULTS, NONE_WORD, RULES, Settings, UnfitError
 from standfast.model.suggestions import hint
 
 __all__ = ["Loaded", "Settings", "load_settings", "read_settings"]

@@ -27,11 +27,7 @@ from standfast.model.job import KnownTask, NewJob
 from standfast.model.policy import JobOptions, Options, Policy, PolicyOptions, declare_options, declare_policy
 from standfast.model.suggestions import NO_SIGNATURES, options_of, refuse_unknown, with_migration_hints
 from standfast.model.tracing import Tracing
-from standfast.model.validation import (
-    name_problems,
-    refuse_any,
-    sum_problems,
-)
+from standfast.model.validation import name_problems, refuse_any, sum_problems
 from standfast.schedules.closed_hours import Windows
 from standfast.schedules.declarations import Declaration
 from standfast.schedules.limits import Gates, Peaks

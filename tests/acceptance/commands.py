@@ -35,7 +35,9 @@ def ask(words: Sequence[str], environment: Mapping[str, str]) -> CompletedProces
     """Run one of them in these surroundings, where nobody is at a terminal."""
     assert words[0] in BRIEF, words
     without = dict.fromkeys(os.environ.keys() - environment.keys())
-    with ThreadPoolExecutor(1) as own:  # a browser's test has an event loop in its thread, and commands have their own
+    with ThreadPoolExecutor(
+        1
+    ) as own:  # a browser's test has an event loop in its thread, and commands have their own
         runner = CliRunner(env={**without, **environment})
         ended = own.submit(runner.invoke, cli, words, prog_name="standfast").result()
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):

@@ -129,12 +129,7 @@ class Stage:
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         ours = {"STANDFAST_URL": self.url, "STANDFAST_LEASE": str(LEASE), "STANDFAST_GRACE": str(GRACE)}
-        return {
-            **kept,
-            **ours,
-            VARIABLE: str(self.notes.path),
-            "PYTHONUNBUFFERED": "1",
-        }
+        return {**kept, **ours, VARIABLE: str(self.notes.path), "PYTHONUNBUFFERED": "1"}
 
     def run(self, command: Sequence[str]) -> str:
         """Return what a program says that has the environment of the servers."""

@@ -42,11 +42,7 @@ def nobody():
 
 def test_a_notice_arrives_by_mail_webhook_and_program(tmp_path, monkeypatch):
     """Each once, with the same id."""
-    with (
-        hook(204) as receiver,
-        mail_server() as mail,
-        Fleet(tmp_path, receiver, mail.url, monkeypatch) as fleet,
-    ):
+    with hook(204) as receiver, mail_server() as mail, Fleet(tmp_path, receiver, mail.url, monkeypatch) as fleet:
         fleet.worker()
         notice, jobs = fleet.order("ops", "mail", "sms")
         eventually(lambda: all(fleet.state(job) is State.COMPLETED for job in jobs), "all were sent")

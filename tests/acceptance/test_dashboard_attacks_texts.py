@@ -152,13 +152,7 @@ def test_secrets_are_nowhere_to_be_read(siege, ids, folder):
     assert client.post(f"/api/v1/jobs/{ids['running']}/signal", json=signal, headers=csrf).status_code == 200
     edit = {"args": {POISON["parameter"]: "x", "password": "edit-secret-3"}}
     client.post(f"/api/v1/jobs/{ids['dead']}/edit_and_retry", json=edit, headers=csrf)
-    secrets = (
-        SECRET,
-        TOKEN,
-        PASSWORD,
-        "argon2",
-        client.cookies[siege.session],
-    )
+    secrets = (SECRET, TOKEN, PASSWORD, "argon2", client.cookies[siege.session])
     texts = [answer.text for answer in everything(client, ids)]
     assert sum(map(len, texts)) > 100_000
     for secret in (*secrets, "signal-secret-2"):

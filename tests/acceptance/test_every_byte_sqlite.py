@@ -145,8 +145,7 @@ VERBS: dict[str, Callable[[Harness], Make]] = {
     "progress": placed(State.RUNNING, lambda verbs, job: verbs.progress(job.worker, [(job.ref, Progress(1, 2))])),
     "save": placed(State.RUNNING, lambda verbs, job: verbs.save(job.worker, [new_save(job.ref, 1, {"a": b"1"})])),
     "finish": placed(
-        State.RUNNING,
-        lambda verbs, job: verbs.finish(job.worker, [Ending(job.ref, Move.COMPLETE, result=b"42")]),
+        State.RUNNING, lambda verbs, job: verbs.finish(job.worker, [Ending(job.ref, Move.COMPLETE, result=b"42")])
     ),
     "change_jobs cancel": placed(State.READY, lambda verbs, job: cancel_job(verbs, job.job_id)),
     "change_jobs requeue": placed(State.DEAD, lambda verbs, job: change_job(verbs, JobAction.RETRY, job.job_id)),

@@ -118,8 +118,7 @@ def test_a_queue_that_no_task_uses_is_worth_a_warning(shop):
     job = shop.tasks.work.options(queue="reprots").enqueue(number=1)
     told = shop.drain("--queues", "default,reprots", "--log-level", "warning").words
     assert re.fullmatch(
-        r"\S+ ⚠ no task of the app is declared for queue 'reprots', named in --queues; it has tasks for .*\n",
-        told,
+        r"\S+ ⚠ no task of the app is declared for queue 'reprots', named in --queues; it has tasks for .*\n", told
     )
     assert job.status() == "completed"
     assert shop.drain("--queues", "default", "--log-level", "warning").words == ""

@@ -127,9 +127,7 @@ def workers_of(fleet):
 
 
 @pytest.mark.parametrize(
-    ("place", "longer_than_the_lease"),
-    sizes(short=[*RESTARTS[:3]], full=RESTARTS),
-    indirect=["place"],
+    ("place", "longer_than_the_lease"), sizes(short=[*RESTARTS[:3]], full=RESTARTS), indirect=["place"]
 )
 def test_a_restart_while_jobs_run(fleet, server, longer_than_the_lease):
     """Jobs that ran go on, end while the server is down, and are completed under the same claim; others follow."""

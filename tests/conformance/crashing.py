@@ -68,14 +68,7 @@ def _orphan(harness: Harness, ref: ClaimRef) -> Orphan:
     job = harness.job(ref.job_id)
     crashes_alone = [attempt.how for attempt in harness.history(ref.job_id)].count("crashed")
     return Orphan(
-        ref,
-        job.state,
-        job.attempt,
-        job.crashes,
-        job.max_attempts,
-        job.group,
-        job.cancel_requested,
-        crashes_alone,
+        ref, job.state, job.attempt, job.crashes, job.max_attempts, job.group, job.cancel_requested, crashes_alone
     )
 
 

@@ -24,11 +24,7 @@ class Cancelling:
         placed = harness.place(state)
         assert harness.run(cancel_job(harness.verbs, placed.job_id)) is Cancellation.CANCELLED
         job = harness.job(placed.job_id)
-        assert (job.state, job.reason, job.finished_at) == (
-            State.CANCELLED,
-            Reason.REQUESTED,
-            harness.clock.now(),
-        )
+        assert (job.state, job.reason, job.finished_at) == (State.CANCELLED, Reason.REQUESTED, harness.clock.now())
         harness.clock.advance(7200)
         assert harness.claim(placed.worker) == ()
 

@@ -63,11 +63,7 @@ class ReplacingTheWaiting:
         harness.clock.advance(2)
         new = _replace(harness)
         job = harness.job(old.job_id)
-        assert (job.state, job.reason, job.finished_at) == (
-            State.CANCELLED,
-            Reason.REPLACED,
-            harness.clock.now(),
-        )
+        assert (job.state, job.reason, job.finished_at) == (State.CANCELLED, Reason.REPLACED, harness.clock.now())
         assert _is_free(harness.job(new))
         assert harness.taken_by(key="k") == new
         harness.clock.advance(7200)
@@ -197,11 +193,7 @@ class ReplacingTheClaimed:
         new = _replace(harness)
         end(harness, old)
         job = harness.job(old.job_id)
-        assert (job.state, job.reason, job.finished_at) == (
-            State.CANCELLED,
-            Reason.REPLACED,
-            harness.clock.now(),
-        )
+        assert (job.state, job.reason, job.finished_at) == (State.CANCELLED, Reason.REPLACED, harness.clock.now())
         assert _is_free(harness.job(new))
         assert harness.claimed_ids(harness.register()) == [new]
 
@@ -277,11 +269,7 @@ class ReplacingTheClaimed:
         old = harness.place(State.RUNNING, key="k")
         jobs: list[NewJob] = [harness.new_job(key="k", on_conflict=REPLACE) for _ in range(3)]
         assert harness.run(harness.verbs.enqueue(jobs)) == {}
-        assert [harness.job(job.id).reason for job in jobs] == [
-            Reason.REPLACED,
-            Reason.REPLACED,
-            Reason.REPLACING,
-        ]
+        assert [harness.job(job.id).reason for job in jobs] == [Reason.REPLACED, Reason.REPLACED, Reason.REPLACING]
         harness.finish(old.worker, old.ref, Move.COMPLETE)
         assert harness.claimed_ids(old.worker) == [jobs[2].id]
 

@@ -23,12 +23,7 @@ from conformance.moves import Moves
 from conformance.one_at_a_time import OneAtATime
 from conformance.passing_over import PassingOver
 from conformance.reconciling import Reconciling
-from conformance.recording import (
-    ComparingVersions,
-    HavingAnIdentity,
-    KeepingRecords,
-    RacingForRecords,
-)
+from conformance.recording import ComparingVersions, HavingAnIdentity, KeepingRecords, RacingForRecords
 from conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from conformance.rescheduling import Rescheduling
 from conformance.results import KeepingLogs, KeepingResults

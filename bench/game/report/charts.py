@@ -72,12 +72,7 @@ class Charts:
                 "name": name,
                 "categories": self._column(f"{name}: COST", [cost for cost, _ in points]),
                 "values": self._column("EFFICIENT", [efficient for _, efficient in points]),
-                "marker": {
-                    "type": "circle",
-                    "size": size,
-                    "fill": {"color": colour},
-                    "border": {"color": "white"},
-                },
+                "marker": {"type": "circle", "size": size, "fill": {"color": colour}, "border": {"color": "white"}},
             }
         )
 

@@ -3,14 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from game.board import OwnRun
-from game.report.words import (
-    NOT_COMPARABLE,
-    machine_words,
-    milliseconds,
-    standing_words,
-    strategy_words,
-    title,
-)
+from game.report.words import NOT_COMPARABLE, machine_words, milliseconds, standing_words, strategy_words, title
 from game.result import OURS, Figures, Report
 
 _HEADER = (

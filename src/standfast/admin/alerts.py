@@ -39,13 +39,7 @@ from standfast.model.phrases import Phrase, listed, phrase_in
 from standfast.model.states import FINAL, State
 from standfast.model.suggestions import closest_name
 from standfast.model.validation import read_span
-from standfast.observe.alerts.alert_rules import (
-    DEFAULT_RULES,
-    NEEDS,
-    Unit,
-    check_rule,
-    read_amount,
-)
+from standfast.observe.alerts.alert_rules import DEFAULT_RULES, NEEDS, Unit, check_rule, read_amount
 from standfast.observe.alerts.board import AMENDED, Board
 from standfast.observe.alerts.board_changes import (
     KEPT,

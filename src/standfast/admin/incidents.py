@@ -26,13 +26,7 @@ from standfast.model.display import short_id
 from standfast.model.incidents import Incident, InvolvedJob, Trouble
 from standfast.model.phrases import Phrase
 from standfast.model.states import State
-from standfast.observe.incidents import (
-    forget_incidents,
-    list_incidents,
-    named_in,
-    read_evidence,
-    trouble_words,
-)
+from standfast.observe.incidents import forget_incidents, list_incidents, named_in, read_evidence, trouble_words
 from standfast.stores.contract import ask_time
 
 

@@ -55,15 +55,7 @@ from standfast.errors import JobNotFoundError, JobStateError
 from standfast.handle import encode_signal, too_late
 from standfast.model.crash import had_started
 from standfast.model.ids import first_id_at, new_job_id
-from standfast.model.job import (
-    ACTS_ON,
-    Attempt,
-    Cancellation,
-    Job,
-    JobAction,
-    OnLate,
-    without_provenance,
-)
+from standfast.model.job import ACTS_ON, Attempt, Cancellation, Job, JobAction, OnLate, without_provenance
 from standfast.model.memos import is_suspended, signal_name
 from standfast.model.phrases import Phrase
 from standfast.model.states import FINAL, State

@@ -23,14 +23,7 @@ from standfast.admin.alerts import (
     unsilence_alerts,
 )
 from standfast.admin.fields import WithId
-from standfast.cli.alert_rules import (
-    NO_RULES,
-    NO_WORKER,
-    add_command,
-    remove_command,
-    rules_command,
-    set_command,
-)
+from standfast.cli.alert_rules import NO_RULES, NO_WORKER, add_command, remove_command, rules_command, set_command
 from standfast.cli.connection import (
     AppTarget,
     StoreOptions,

@@ -47,23 +47,14 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
 @app_dir_option
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    metavar="N",
-    help="Its port.  [default: 8080, or one that is free]",
+    "--port", type=click.IntRange(0, 65_535), metavar="N", help="Its port.  [default: 8080, or one that is free]"
 )
 @click.option("--users", type=click.Path(dir_okay=False), metavar="FILE", help="Who may sign in with a password.")
 @click.option("--token-file", type=click.Path(dir_okay=False), metavar="FILE", help="Who may come with a token.")
 @click.option(
     "--allow", multiple=True, metavar="CIDR", help="Who may come, by their address; may be given several times."
 )
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    metavar="HOST",
-    help="A name of it, besides those of this machine.",
-)
+@click.option("--name", "names", multiple=True, metavar="HOST", help="A name of it, besides those of this machine.")
 @click.option("--proxy", "proxies", multiple=True, metavar="CIDR", help="A proxy whose X-Forwarded headers count.")
 @click.option("--prefix", default="", metavar="/PATH", help="Below which path it is.")
 @click.option("--read-only", is_flag=True, help="Show, and let nobody change anything.")
@@ -104,12 +95,7 @@ def dashboard(
     """
     need_the_extra()
     from standfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - needs the extra
-    from standfast.dashboard.serving.server import (  # noqa: PLC0415 - likewise
-        ConnectionLimit,
-        open_port,
-        serve,
-        url_of,
-    )
+    from standfast.dashboard.serving.server import ConnectionLimit, open_port, serve, url_of  # noqa: PLC0415 - likewise
 
     if add_user is not None:
         _write_user(users, add_user, role, grants)
@@ -154,11 +140,7 @@ def dashboard(
 def _write_user(users: str | None, name: str, role: str, grants: tuple[str, ...]) -> None:
     from standfast.admin.operation import Role  # noqa: PLC0415 - likewise
     from standfast.admin.registry import BY_NAME  # noqa: PLC0415 - likewise
-    from standfast.dashboard.access.users import (  # noqa: PLC0415 - likewise
-        SHORTEST_PASSWORD,
-        add_user,
-        check_name,
-    )
+    from standfast.dashboard.access.users import SHORTEST_PASSWORD, add_user, check_name  # noqa: PLC0415 - likewise
 
     if users is None:
         raise wrong_usage("--add-user writes into a file: name it with --users FILE")

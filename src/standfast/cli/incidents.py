@@ -356,11 +356,7 @@ def _check_end(_ctx: click.Context, _parameter: click.Parameter, job_id: str | N
     ),
 )
 @click.option(
-    "--trouble",
-    "troubles",
-    multiple=True,
-    type=TroubleWords(),
-    help="Only this kind; may be given several times.",
+    "--trouble", "troubles", multiple=True, type=TroubleWords(), help="Only this kind; may be given several times."
 )
 @click.option("--since", metavar="TIME", help="Only those that happened after this: 12h, 2d, or a date.")
 @click.option("--job", metavar="ID", callback=_check_end, help="Only those in which this job was involved.")

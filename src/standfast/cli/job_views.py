@@ -69,12 +69,7 @@ def progress_words(progress: ProgressSeen) -> str:
 
 
 def job_columns(
-    now: datetime,
-    *,
-    dead: bool = False,
-    progress: bool = False,
-    waiting: bool = False,
-    involved: bool = False,
+    now: datetime, *, dead: bool = False, progress: bool = False, waiting: bool = False, involved: bool = False
 ) -> list[Column[JobRow]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
     incident: Column[JobRow] = Column("INCIDENT", lambda job: _latest(job.incidents), vital=1)

@@ -90,9 +90,7 @@ def _options(default: Callable[[str], str]) -> tuple[Callable[[F], F], ...]:
             help=f"So many at most are made up for, {all_missed}.{default('100')}",
         ),
         click.option(
-            "--catch-up-window",
-            metavar="SPAN",
-            help=f"And those of so long, {all_missed}; or none.{default('1d')}",
+            "--catch-up-window", metavar="SPAN", help=f"And those of so long, {all_missed}; or none.{default('1d')}"
         ),
         click.option(
             "--overlap", type=click.Choice(overlaps), help=f"While a run before is not over.{default('skip')}"

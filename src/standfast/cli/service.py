@@ -391,9 +391,7 @@ def service() -> None:
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and do nothing.")
 @click.option("--no-start", is_flag=True, help="Write the unit, and neither enable nor start it.")
 @click.option(
-    "--no-check",
-    is_flag=True,
-    help="Do not import the app. If it sets a grace, pass -- --grace SECONDS.",
+    "--no-check", is_flag=True, help="Do not import the app. If it sets a grace, pass -- --grace SECONDS."
 )
 @yes_option
 @debug_option

@@ -15,8 +15,7 @@ from standfast.observe.obstacles import START_A_WORKER
 
 
 @click.group(
-    cls=ListGroup,
-    epilog=examples("standfast tasks", "standfast tasks --json", "standfast tasks show send_mail"),
+    cls=ListGroup, epilog=examples("standfast tasks", "standfast tasks --json", "standfast tasks show send_mail")
 )
 @store_options
 def tasks(_wanted: StoreOptions) -> None:

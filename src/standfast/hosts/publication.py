@@ -53,11 +53,7 @@ async def bring_in_declared(
     ahead = timedelta(seconds=settings.look_ahead)
     code = release_of(*declared)
     who = Declarer(
-        settings.name or target,
-        settings.release or code,
-        worker.id,
-        ahead,
-        code=None if settings.name else code,
+        settings.name or target, settings.release or code, worker.id, ahead, code=None if settings.name else code
     )
     kept = set[str]()
     while True:

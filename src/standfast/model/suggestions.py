@@ -199,11 +199,6 @@ class DeclaredOfMany(Declared):
 
 
 class DeclaredStruct(
-    Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    repr_omit_defaults=True,
-    metaclass=Declared,
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, repr_omit_defaults=True, metaclass=Declared
 ):
     """What is declared with options, and kept as JSON, in which those with their defaults are left out."""

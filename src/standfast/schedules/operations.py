@@ -153,11 +153,7 @@ class Schedulable(Protocol[P]):
 
 
 def declare(
-    name: str,
-    task: Schedulable[...],
-    rule: AnyRule,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    name: str, task: Schedulable[...], rule: AnyRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Declaration:
     """Return a checked declaration. Raises ConfigurationError or ArgumentsError."""
     refuse_any(name_problems("schedule", name))

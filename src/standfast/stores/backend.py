@@ -12,14 +12,7 @@ import msgspec
 from standfast.errors import StoreError
 from standfast.model.records import Change, Kind, Record, read_body
 from standfast.stores.contract import Store
-from standfast.stores.verb import (
-    Tone,
-    Verb,
-    Verbs,
-    arun_procedure,
-    procedure,
-    run_procedure,
-)
+from standfast.stores.verb import Tone, Verb, Verbs, arun_procedure, procedure, run_procedure
 
 T = TypeVar("T")
 

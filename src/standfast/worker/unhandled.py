@@ -170,10 +170,7 @@ class UnhandledErrors:
     """Hears of exceptions, in any thread, and tells of them. Made inside a running event loop."""
 
     def __init__(
-        self,
-        send: Callable[[Noticed], None],
-        clock: Clock,
-        running: Callable[[], Sequence[Control]],
+        self, send: Callable[[Noticed], None], clock: Clock, running: Callable[[], Sequence[Control]]
     ) -> None:
         self._send = send
         self._running = running
@@ -293,10 +290,7 @@ class UnhandledErrors:
             Trouble.EXCEPTION,
             f"{one_line(said, LONGEST_SUMMARY)} in {clean(about['where'])}{whom}",
             _fingerprint(type(error), lines),
-            parts={
-                "traceback": clean(text)[-LONGEST_TRACE:],
-                "context": clean(_context(about, job, running)),
-            },
+            parts={"traceback": clean(text)[-LONGEST_TRACE:], "context": clean(_context(about, job, running))},
             jobs=() if job is None else (job,),
         )
 

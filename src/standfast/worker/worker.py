@@ -161,12 +161,7 @@ class Worker:
         if gates is not None:
             gates.opened = self._look_again
         self._deadlocks = DeadlockDetector(
-            worker,
-            self._slots,
-            self._calls,
-            events,
-            boot=clock.boot,
-            closed_queues=self._closures.closed_queues,
+            worker, self._slots, self._calls, events, boot=clock.boot, closed_queues=self._closures.closed_queues
         )
         self._gatekeeper = Gatekeeper(
             workload.limits, gates, self._slots, clock, events=events, raised=self._more_may_start
@@ -192,10 +187,7 @@ class Worker:
             loops |= (
                 {"claimer of suspects": self._work_suspects}
                 if self._suspects
-                else {
-                    "claimer": self._claimer.run,
-                    "bell": self._claimer.heed_bell,
-                }
+                else {"claimer": self._claimer.run, "bell": self._claimer.heed_bell}
             )
             tasks = [group.create_task(self._restarter.tend(name, loop)) for name, loop in loops.items()]
             await self._over.wait()

@@ -34,9 +34,5 @@ TASKS = {
     "default": {"BACKEND": _BACKEND, "QUEUES": ["default", "mail"]},
     "tried": {"BACKEND": _BACKEND, "QUEUES": [], "OPTIONS": {"max_attempts": 2, "backoff": 0.01}},
     "elsewhere": {"BACKEND": _BACKEND, "OPTIONS": {"app": "djshop.jobs:elsewhere"}},
-    "at_once": {
-        "BACKEND": _BACKEND,
-        "OPTIONS": {"app": "djshop.jobs:elsewhere"},
-        "ENQUEUE_ON_COMMIT": False,
-    },
+    "at_once": {"BACKEND": _BACKEND, "OPTIONS": {"app": "djshop.jobs:elsewhere"}, "ENQUEUE_ON_COMMIT": False},
 }

@@ -221,11 +221,7 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(standfast, mon
         (("set", "old mail", "--severity", "bad"), 2, "'bad' is not one of 'warning', 'critical'"),
         (("silence", "--for", "1h"), 2, "a rule, a subject or both: name one"),
         (("set", "old mail", "--above", "x"), 2, "--above: 'x' is no span"),
-        (
-            ("set", "failure_rate", "--above", "5m"),
-            2,
-            "must be a share from 0 to below 1, as in",
-        ),
+        (("set", "failure_rate", "--above", "5m"), 2, "must be a share from 0 to below 1, as in"),
         (("set", "dead_letters", "--above", "5%"), 2, "must be a number, 0 or more"),
         (("set", "disk_full", "--above", "3"), 2, "a share from 0 to below 1"),
         (("silence", "old mail", "--for", "2h", "--reason", "x"), 2, "No such option '--reason'. (see"),

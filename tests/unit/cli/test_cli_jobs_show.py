@@ -141,10 +141,7 @@ class TestJobsShow:
         assert "earlier claims logged too: 1 (2 lines); --log shows it all" in text
         assert [
             each["log"]["text"] for each in answer(standfast("jobs", "show", job_id, "--json"))["attempts"]
-        ] == [
-            "one\ntwo",
-            "three\nfo\x1bur",
-        ]
+        ] == ["one\ntwo", "three\nfo\x1bur"]
 
     def test_a_result_is_decoded(self, world, standfast):
         done = world.end(world.enqueue(), Move.COMPLETE, result=b'{"sent":123456789012345678901234567890}')

@@ -83,10 +83,7 @@ def test_html_to_the_terminal(standfast):
         (["--json", "--format", "html"], "--json is a form of its own: leave --format out"),
         (["--since", "31d"], "--since: '31d' is no span between a minute and 30d"),
         (["--tz", "Mars"], "there is no time zone 'Mars'"),
-        (
-            ["--output", "week.pdf"],
-            "no report is written as .pdf; let the name end in .txt, .html or .xlsx",
-        ),
+        (["--output", "week.pdf"], "no report is written as .pdf; let the name end in .txt, .html or .xlsx"),
         (
             ["--json", "--output", "r.json"],
             "or say which with --format; or --json without --output, as in --json > r.json",

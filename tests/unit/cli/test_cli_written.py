@@ -66,17 +66,11 @@ class TestJobsShow:
         assert [
             (each["name"], each["version"], each["done"], value["size"], value["value"])
             for each, value in zip(shown["cursors"], values, strict=True)
-        ] == [
-            (None, 2, 0, 10, {"page": 7}),
-            ("orders", 1, 1200, 10, "order-41"),
-        ]
+        ] == [(None, 2, 0, 10, {"page": 7}), ("orders", 1, 1200, 10, "order-41")]
         assert [
             (each["name"], each["version"], each["value"]["size"], each["value"]["value"])
             for each in shown["steps"]
-        ] == [
-            ("charge", 3, 13, {"id": "ch_1"}),
-            ("ship", 1, 5_002, None),
-        ]
+        ] == [("charge", 3, 13, {"id": "ch_1"}), ("ship", 1, 5_002, None)]
         assert [(each["name"], each["number"], each["how"]) for each in shown["waits"]] == [
             ("approved", 1, "signal"),
             ("paid", 1, None),

@@ -36,12 +36,7 @@ SETTINGS = Settings(url="memory://")
 SILENCE = 8.0
 DISK_OFF = AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9, enabled=False)  # that of this machine
 WATCHING = AlertSettings(
-    rules=with_defaults(
-        (
-            AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=SILENCE),
-            DISK_OFF,
-        )
-    )
+    rules=with_defaults((AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=SILENCE), DISK_OFF))
 )
 
 

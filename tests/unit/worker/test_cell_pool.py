@@ -388,12 +388,7 @@ def test_a_window_that_begins_while_a_job_waits_for_its_cell_puts_it_off(on_benc
 
 
 @pytest.mark.parametrize(
-    ("why", "move"),
-    [
-        (StopReason.STOP, Move.SNOOZE),
-        (StopReason.CANCEL, Move.CANCEL),
-        (StopReason.LOST, None),
-    ],
+    ("why", "move"), [(StopReason.STOP, Move.SNOOZE), (StopReason.CANCEL, Move.CANCEL), (StopReason.LOST, None)]
 )
 def test_a_stop_before_the_cell_took_it_up_charges_nothing(on_bench, why, move):
     """Its only attempt did not begin: the job goes back, is cancelled, or is another's."""

@@ -52,8 +52,7 @@ def test_a_queue_is_closed_from_just_before_its_window_until_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queues", "all_closed"),
-    [(None, False), (("mail",), True), (("mail", "other"), False), (("other",), False)],
+    ("queues", "all_closed"), [(None, False), (("mail",), True), (("mail", "other"), False), (("other",), False)]
 )
 def test_who_serves_closed_queues_only_has_nothing_to_ask_for(
     queues: tuple[str, ...] | None, *, all_closed: bool

@@ -112,10 +112,7 @@ LOOPS: dict[str, tuple[str, Callable[[Any, int], Failing]]] = {
     "bell": ("bell", lambda worker, times: Failing(worker._claimer, "_listener", times)),
     "send-fails": ("completer", lambda worker, times: Failing(worker._completer, "_send", times)),
     "sent-and-fails": ("completer", lambda worker, times: Failing(worker._claim_log, "ended", times)),
-    "told-and-fails": (
-        "completer",
-        lambda worker, times: Failing(worker._completer, "settled", times, after=True),
-    ),
+    "told-and-fails": ("completer", lambda worker, times: Failing(worker._completer, "settled", times, after=True)),
     "reporter": ("reporter", lambda worker, times: Failing(worker._reporter, "_mark_long_ones", times)),
     "timekeeper": ("timekeeper", lambda worker, times: Failing(worker._timekeeper, "run", times)),
     "pulse": ("pulse", lambda worker, times: Failing(worker, "_say_alive", times)),

@@ -313,10 +313,7 @@ def _refused(request: Request, refusal: Refusal, path: str, base: str) -> Respon
 
 
 def _with(
-    send: Send,
-    headers: Mapping[str, str],
-    cookies: tuple[str, ...] = (),
-    found: Mapping[str, str] | None = None,
+    send: Send, headers: Mapping[str, str], cookies: tuple[str, ...] = (), found: Mapping[str, str] | None = None
 ) -> Send:
     """Return a way to send on which every answer gets our headers, and the cookies that it must carry.
 

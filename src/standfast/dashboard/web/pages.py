@@ -73,7 +73,7 @@ async def bulk(view: View) -> Shown:
     meant = view.asked(view.site.operations["jobs.count"])
     counted = await view.read("jobs.count", **meant)
     return {"counted": counted, "meant": {key: value for key, value in meant.items() if key != "action"}} | {
-        "action": meant.get("action", "retry"),
+        "action": meant.get("action", "retry")
     }
 
 

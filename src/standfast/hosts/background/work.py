@@ -136,11 +136,7 @@ def _is_secret(annotation: Any) -> bool:
 
 
 def _bind(
-    name: str,
-    signature: inspect.Signature,
-    parameter: str | None,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    name: str, signature: inspect.Signature, parameter: str | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> inspect.BoundArguments:
     """Return the arguments by name, without the life; it can be put among them."""
     taken = [each for each in signature.parameters.values() if each.name != parameter]
@@ -320,10 +316,7 @@ class Work(Background[R]):
     """
 
     def __init__(
-        self,
-        call: Call,
-        loop: asyncio.AbstractEventLoop | None,
-        settle: "Callable[[Work[Any], Outcome], None]",
+        self, call: Call, loop: asyncio.AbstractEventLoop | None, settle: "Callable[[Work[Any], Outcome], None]"
     ) -> None:
         self.id = new_job_id()
         self.name = call.name

@@ -5,11 +5,7 @@ Whoever imports it has a Django that is set up, by DJANGO_SETTINGS_MODULE, and t
 
 import django  # type: ignore[import-untyped]
 
-from standfast.hosts.django.configuration import (
-    app_of,
-    configured,
-    declare_backends,
-)
+from standfast.hosts.django.configuration import app_of, configured, declare_backends
 
 django.setup()
 

@@ -7,17 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from standfast.model.records import Kind, Record
-from standfast.observe.figures.counts import (
-    LAG,
-    LONGEST_RUN,
-    OTHER,
-    RUN,
-    Count,
-    Counts,
-    Pair,
-    Row,
-    add_rows,
-)
+from standfast.observe.figures.counts import LAG, LONGEST_RUN, OTHER, RUN, Count, Counts, Pair, Row, add_rows
 from standfast.observe.figures.histogram import BUCKETS, percentile
 from standfast.observe.figures.rollup import (
     EMPTY,

@@ -9,10 +9,7 @@ from standfast.model.job import Attempt, Glance, Job, JobAction, NewJob
 from standfast.model.memos import MEMOS_LIMIT, Memo, is_signal, is_suspended, signal_memo, signal_name
 from standfast.model.states import CLAIMED, FINAL, WAITING, Reason, State
 from standfast.stores.memory.rows import JobRow, KeyConflicts, MemoRow, Tables, in_one_step, key_of, verb
-from standfast.stores.refusals import (
-    is_refused,
-    too_many_signals,
-)
+from standfast.stores.refusals import is_refused, too_many_signals
 from standfast.stores.values import (
     JobFilter,
     JobOutcome,

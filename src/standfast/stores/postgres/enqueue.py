@@ -12,11 +12,7 @@ from standfast.model.job import JobAction, NewJob, OnConflict
 from standfast.model.states import CLAIMED, FINAL, Reason, State
 from standfast.stores.postgres.finish import columns
 from standfast.stores.postgres.rows import Level, RememberingVerbs, is_id
-from standfast.stores.refusals import (
-    is_refused,
-    makes_way,
-    no_such_job,
-)
+from standfast.stores.refusals import is_refused, makes_way, no_such_job
 from standfast.stores.rows import span_to_micros, to_micros, to_micros_or_none
 from standfast.stores.statements import MANY_CHANGED, Row
 from standfast.stores.values import JobOutcome, KeyHolder

@@ -9,11 +9,7 @@ from standfast.model.job import JobAction, NewJob
 from standfast.model.memos import MEMOS_LIMIT, signal_memo, signal_reason
 from standfast.model.states import State
 from standfast.stores.redis.rows import is_short, pack, pairs, write_job, write_memo, write_short_job
-from standfast.stores.refusals import (
-    key_taken,
-    no_such_job,
-    too_many_signals,
-)
+from standfast.stores.refusals import key_taken, no_such_job, too_many_signals
 from standfast.stores.rows import span_to_micros, to_micros
 from standfast.stores.values import JobOutcome, KeyHolder
 from standfast.stores.verb import Access, Script, Steps, Verb, changing_jobs, enqueuing, verb

@@ -356,10 +356,7 @@ def to_claims_apart(
             problems.append(error)
     known = {claim.ref for claim in claims}
     others = [each for each in held if ClaimRef(*each[:2]) not in known]
-    return (
-        *claims,
-        *(unreadable_claim(*each, error) for each, error in zip(others, problems, strict=False)),
-    )
+    return (*claims, *(unreadable_claim(*each, error) for each, error in zip(others, problems, strict=False)))
 
 
 def to_job(row: Row) -> Job:

@@ -12,10 +12,7 @@ from typing import NamedTuple
 
 from standfast.model.job import JobAction, NewJob
 from standfast.model.states import CLAIMED, FINAL, Reason, State
-from standfast.stores.refusals import (
-    is_refused,
-    makes_way,
-)
+from standfast.stores.refusals import is_refused, makes_way
 from standfast.stores.rows import from_micros, span_to_micros, to_micros
 from standfast.stores.sqlite.statements import SqliteVerbs, state_of, to_json
 from standfast.stores.statements import MANY_CHANGED

@@ -290,12 +290,7 @@ def test_the_marks_of_a_secret_model_are_no_secrets():
         (Annotated[int, Query(ge=0)], 0, -1, "greater than or equal to 0"),
         (Annotated[int, annotated_types.Ge(0)], 0, -1, "greater than or equal to 0"),
         (Annotated[str, pydantic.StringConstraints(max_length=2)], "ab", "abc", "at most 2 characters"),
-        (
-            Annotated[str, pydantic.AfterValidator(lambda text: text or 1 / 0)],
-            "a",
-            "",
-            "ZeroDivisionError",
-        ),
+        (Annotated[str, pydantic.AfterValidator(lambda text: text or 1 / 0)], "a", "", "ZeroDivisionError"),
         (Annotated[int, msgspec.Meta(ge=0)], 0, -1, "Expected `int` >= 0"),
         (list[pydantic.PositiveInt], [1], [1, 0], "greater than 0"),
         (dict[str, Annotated[str, pydantic.Field(pattern="^a")]], {"x": "a"}, {"x": "b"}, "should match pattern"),

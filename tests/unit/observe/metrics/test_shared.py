@@ -253,9 +253,4 @@ def test_places_are_those_of_this_version():
     calls = (cells.FAILED, cells.STALE, cells.CALL_MICROS, cells.TOOK, cells.BUCKETS)
     outcomes = ("completed", "retried", "dead", "cancelled", "released", "snoozed", "blocked")
     told = ("ready", "recycled", "stopped", "crashed", "hung", "lost", "drained")
-    assert (VERSION, meant, more, calls) == (
-        1,
-        (outcomes, 7, 8, 9, 10, 23),
-        (36, told, 7, 8, 9),
-        (0, 1, 2, 3, 13),
-    )
+    assert (VERSION, meant, more, calls) == (1, (outcomes, 7, 8, 9, 10, 23), (36, told, 7, 8, 9), (0, 1, 2, 3, 13))

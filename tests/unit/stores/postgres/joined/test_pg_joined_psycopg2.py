@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from connections import for_libpq, open_own
 from standfast import ConfigurationError, StoreUnavailableError
 
-TESTS = Path(__file__).resolve().parents[3]
+TESTS = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture

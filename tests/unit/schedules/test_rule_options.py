@@ -144,10 +144,7 @@ def test_all_that_is_wrong_is_said_at_once():
     [
         ('{"rule": "cron", "expression": "0 0 31 2 *"}', "never comes: there is no 31 February"),
         ('{"rule": "cron", "expression": "0 0 * * *", "tz": "Asia/Tapei"}', "did you mean 'Asia/Taipei'?"),
-        (
-            '{"rule": "cron", "expression": "0 0 * * *", "misfire": "no"}',
-            "Invalid enum value 'no'",
-        ),
+        ('{"rule": "cron", "expression": "0 0 * * *", "misfire": "no"}', "Invalid enum value 'no'"),
         ('{"rule": "cron", "expression": "0 0 * * *", "jiter": 5}', "unknown field `jiter`"),
         ('{"rule": "at", "moments": ["2026-01-01T00:00:00"]}', "must have a time zone"),
         ('{"rule": "any", "rules": [{"rule": "every", "interval": 0}]}', "from 0.1 s to a hundred years"),

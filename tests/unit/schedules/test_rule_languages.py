@@ -65,17 +65,9 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
             "at 00:00 on the 1st to 7th and the last day of the month, UTC",
             "每月 1 日至 7 日、最後一天 00:00（UTC）",
         ),
-        (
-            Cron("0 0 LW * *"),
-            "at 00:00 on the last weekday of the month, UTC",
-            "每月 最後一個工作日 00:00（UTC）",
-        ),
+        (Cron("0 0 LW * *"), "at 00:00 on the last weekday of the month, UTC", "每月 最後一個工作日 00:00（UTC）"),
         (Cron("0 0 25 12 *"), "at 00:00 on the 25th of December, UTC", "12 月 25 日 00:00（UTC）"),
-        (
-            Cron("0 0 * 1,6 *"),
-            "at 00:00 every day in January and June, UTC",
-            "1 月、6 月每天 00:00（UTC）",
-        ),
+        (Cron("0 0 * 1,6 *"), "at 00:00 every day in January and June, UTC", "1 月、6 月每天 00:00（UTC）"),
         (
             Cron("0 0 6 * MON"),
             "at 00:00 on the 6th of the month or on Mondays, UTC",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[3]
 MANAGE = TESTS / "django_shop" / "manage.py"
 
 

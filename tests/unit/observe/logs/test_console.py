@@ -121,10 +121,7 @@ CASES = [
         events.WindowDeclared("task", "tidy", "changed", "03:00–03:15 UTC"),
         "task tidy windows changed: 03:00–03:15 UTC",
     ),
-    (
-        events.LimitChanged("gate", "disk", 1, 4, "peak hours"),
-        "gate disk 1 at a time instead of 4 (peak hours)",
-    ),
+    (events.LimitChanged("gate", "disk", 1, 4, "peak hours"), "gate disk 1 at a time instead of 4 (peak hours)"),
     (
         events.LimitChanged("worker", "", 8, 4, "the host is calm"),
         "worker 8 at a time instead of 4 (the host is calm)",
@@ -198,10 +195,7 @@ CASES = [
         events.DeadRemoved(1200, "keep_dead_for", 86_400.0),
         "1,200 dead jobs were removed, the oldest: each is kept for 1 d (keep_dead_for)",
     ),
-    (
-        events.DeadRemoved(1, "keep_dead", 5000),
-        "1 dead job was removed, the oldest: 5,000 are kept (keep_dead)",
-    ),
+    (events.DeadRemoved(1, "keep_dead", 5000), "1 dead job was removed, the oldest: 5,000 are kept (keep_dead)"),
     (FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=False), "completed in 12 ms"),
     (
         FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=True),

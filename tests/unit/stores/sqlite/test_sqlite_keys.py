@@ -81,10 +81,7 @@ def test_a_repeated_enqueue_does_not_change_tags(backend: SqliteBackend) -> None
     enqueue(backend, "a", tags=("second",))
     assert [
         len(backend.run(backend.verbs.list_jobs(JobFilter(tags=(tag,)))).jobs) for tag in ("first", "second")
-    ] == [
-        1,
-        0,
-    ]
+    ] == [1, 0]
 
 
 def test_a_handler_may_say_replacing(backend: SqliteBackend) -> None:

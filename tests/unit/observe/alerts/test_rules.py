@@ -146,14 +146,8 @@ repeat = "none"
         ("[[alerts.rules]]\ncheck = 'queue_age'", "has no name"),
         ("[[alerts.rules]]\nname = 'mine'", "'mine': check is missing; it is one of: worker_silent"),
         ("[[alerts.rules]]\nname = 'queue_agee'\nabove = '2m'", "did you mean queue_age?), and check is missing"),
-        (
-            "[[alerts.rules]]\nname = 'failure_rate'\nabove = '5m'",
-            "must be a share from 0 to below 1",
-        ),
-        (
-            "[[alerts.rules]]\nname = 'dead_letters'\nabove = '5%'",
-            "`above` of dead_letters must be a number",
-        ),
+        ("[[alerts.rules]]\nname = 'failure_rate'\nabove = '5m'", "must be a share from 0 to below 1"),
+        ("[[alerts.rules]]\nname = 'dead_letters'\nabove = '5%'", "`above` of dead_letters must be a number"),
         ("[[alerts.rules]]\nname = 'not_durable'\nabove = '5'", "not_durable has no `above`: leave it out"),
         ("[[alerts.rules]]\nname = 'queue_age'\nabove = '50%'", "write e.g. 30, 30s, 5m or 2h, not '50%' (from"),
         (
@@ -164,10 +158,7 @@ repeat = "none"
         ("[[alerts.rules]]\nname = 'dead_letters'\nover = 'x'", "write e.g. 30, 30s, 5m or 2h, not 'x' (from"),
         ("[[alerts.rules]]\nname = 'queue_age'\nover = '10m'", "queue_age does not use over"),
         ("[alert]\nenabled = true", "unknown section [alert] (from standfast.toml); did you mean [alerts]?"),
-        (
-            "[tasks]\nenabled = true",
-            "section [tasks] (from standfast.toml); there are: [alerts], [objectives]",
-        ),
+        ("[tasks]\nenabled = true", "section [tasks] (from standfast.toml); there are: [alerts], [objectives]"),
         ("[[alerts.rules]]\nname = 'mine'\nchek = 'queue_age'", "did you mean check?"),
         ("[[alerts.rules]]\nname = 'mine'\ncheck = 'queue_age'\nabove = 'soon'", "write e.g. 30, 30s, 5m or 2h"),
         ("[[alerts.rules]]\nname = 'mine'\ncheck = 'queue_age'", "needs `above`"),

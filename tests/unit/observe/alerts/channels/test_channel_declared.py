@@ -57,11 +57,7 @@ def test_what_is_wrong_is_told_at_once_and_without_secrets(kind, wrong, told):
     [
         (WebhookChannel, {"name": "ops", "url": "https://hush.example"}, "^channel 'ops': secret is missing$"),
         (WebhookChannel, {"name": "ops"}, "^channel 'ops': url is missing; channel 'ops': secret is missing$"),
-        (
-            WebhookChannel,
-            {**WEBHOOK, "titel": "hush"},
-            r"^Web.* has no option 'titel'; did you mean title\?",
-        ),
+        (WebhookChannel, {**WEBHOOK, "titel": "hush"}, r"^Web.* has no option 'titel'; did you mean title\?"),
         (DeadMan, {"every": 5}, "^DeadMan: url is missing$"),
     ],
 )
@@ -78,14 +74,8 @@ def test_options_have_names():
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (
-            {"rules": AlertRule(name="x", check="queue_age", above=5)},
-            r"rules .* must be a list, rules=\[AlertR",
-        ),
-        (
-            {"rules": [Window("22:00", "07:00")]},
-            "rules of app.alerts must hold such as .*, not .* Window$",
-        ),
+        ({"rules": AlertRule(name="x", check="queue_age", above=5)}, r"rules .* must be a list, rules=\[AlertR"),
+        ({"rules": [Window("22:00", "07:00")]}, "rules of app.alerts must hold such as .*, not .* Window$"),
         ({"channels": ["mailto://hush"]}, "channels .* must hold such as CommandChannel.*of kind str$"),
         ({"channels": "mailto://hush"}, r"channels of app.alerts must be a list.*of kind str$"),
         ({"channels": WebhookChannel(**WEBHOOK)}, "channels of app.alerts must be a list"),

@@ -18,7 +18,7 @@ from standfast.observe.metrics.families import (
     written,
 )
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "howto" / "metrics.md").read_text()
 SUFFIXES = re.compile(r"_(bucket|sum|count)$")
 

@@ -1,6 +1,6 @@
 """The table of types in docs/reference/types.md: each value is kept exactly, or refused with the name and a remedy.
 
-`WRITE_DOCS=1 make test ARGS=tests/unit/test_types_table.py` writes the page anew.
+`WRITE_DOCS=1 make test ARGS=tests/unit/model/test_types_table.py` writes the page anew.
 """
 
 import inspect
@@ -31,7 +31,7 @@ from standfast.errors import ArgumentsError, ConfigurationError, ResultEncodingE
 from standfast.model.arguments import Arguments
 from standfast.model.codec import decode_result
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "types.md"
 
 # -- shown on the page ----------------------------------------------------------------------------------------
 
@@ -519,7 +519,9 @@ def test_the_page_of_types_is_as_the_code_is():
     page = "\n".join(lines_of_the_page())
     if os.environ.get("WRITE_DOCS"):
         PAGE.write_text(page)
-    assert PAGE.read_text() == page, "write it anew: WRITE_DOCS=1 make test ARGS=tests/unit/test_types_table.py"
+    assert PAGE.read_text() == page, (
+        "write it anew: WRITE_DOCS=1 make test ARGS=tests/unit/model/test_types_table.py"
+    )
 
 
 def lines_of_the_page() -> Iterator[str]:

@@ -19,16 +19,7 @@ def changes_of(pings, fail_after=3):
 
 def test_only_changes_are_told():
     pings = [GOOD, GOOD, bad(), bad(), GOOD, GOOD, bad(), GOOD]
-    assert changes_of(pings) == [
-        Change.UP,
-        None,
-        Change.DOWN,
-        None,
-        Change.BACK,
-        None,
-        Change.DOWN,
-        Change.BACK,
-    ]
+    assert changes_of(pings) == [Change.UP, None, Change.DOWN, None, Change.BACK, None, Change.DOWN, Change.BACK]
 
 
 def test_failures_count_in_a_row_only():

@@ -103,11 +103,7 @@ def test_a_summary_is_rewritten_unless_somebody_has_removed_the_folder():
 
 @pytest.mark.parametrize(
     ("settings", "left"),
-    [
-        ({"keep_incidents": 3}, 3),
-        ({"keep_incidents_for": 3.5 * 86_400}, 4),
-        ({"keep_incidents_mb": 1}, 3),
-    ],
+    [({"keep_incidents": 3}, 3), ({"keep_incidents_for": 3.5 * 86_400}, 4), ({"keep_incidents_mb": 1}, 3)],
 )
 def test_old_folders_go_by_count_age_and_size(tmp_path, settings, left):
     """The newest stay; what is no incident stays too."""
