@@ -37,9 +37,9 @@ class Stage:
             **how,
         )
 
-    def run(self, errand: Procedure[Any]) -> Any:
-        """Run an errand."""
-        return run_procedure(self.harness.backend.run, errand)
+    def run(self, procedure: Procedure[Any]) -> Any:
+        """Run a procedure."""
+        return run_procedure(self.harness.backend.run, procedure)
 
     def round(self, keeper: Monitor | None = None) -> RoundResult:
         """Make a round that looks at everything."""

@@ -56,7 +56,7 @@ class Stage:
         return self._runner.run(what)
 
     def do(self, what: Any) -> Any:
-        """Run a verb or an errand."""
+        """Run a verb or a procedure."""
         return run_procedure(self.backend.run, what) if isinstance(what, Procedure) else self.backend.run(what)
 
     @property

@@ -7,7 +7,7 @@ from standfast.model.job import ClaimRef
 from standfast.model.records import Change, Fire, Kind
 from standfast.model.states import State
 from standfast.schedules import fires as due
-from standfast.schedules import fires as errands
+from standfast.schedules import fires as procedures
 from standfast.schedules.operations import Schedules
 from standfast.schedules.schedule import Schedule, Template
 from standfast.stores.memory.store import MemoryBackend
@@ -35,11 +35,11 @@ class Stage:
         if rule is not None:
             self.create(NAME, rule)
 
-    def call(self, errand: Procedure):
-        return run_procedure(self.backend.run, errand)
+    def call(self, procedure: Procedure):
+        return run_procedure(self.backend.run, procedure)
 
     def create(self, name: str, rule) -> None:
-        self.call(errands.create(self.verbs, name, rule, JOB, self.ahead))
+        self.call(procedures.create(self.verbs, name, rule, JOB, self.ahead))
 
     def spoil(self, name: str, body: bytes) -> None:
         """Let a schedule be there that nobody can read."""

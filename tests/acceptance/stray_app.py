@@ -61,7 +61,7 @@ async def raise_in_task() -> None:
 
 @app.task
 async def start_task_and_forget() -> None:
-    task = asyncio.create_task(raise_in_task(), name="errand")
+    task = asyncio.create_task(raise_in_task(), name="procedure")
     await asyncio.wait([task])
 
 

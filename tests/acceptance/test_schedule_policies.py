@@ -226,10 +226,10 @@ def test_a_backfill_runs_what_was_not_fired() -> None:
     since, until = stage.at(0), stage.at(6 * HOUR)
 
     def fill(*, again: bool) -> int:
-        errand = stage.schedules.backfill(
+        procedure = stage.schedules.backfill(
             NAME, since, until, again=again, progress=lambda done, total: told.append((done, total))
         )
-        return stage.call(errand)
+        return stage.call(procedure)
 
     assert fill(again=False) == 5  # noon itself, which was before its creation, and 15 to 18 h
     assert told[-1] == (5, 5)

@@ -25,7 +25,7 @@ from standfast.model import ids
 from standfast.model.job import PLANNED_KEY
 from standfast.model.records import Decision
 from standfast.model.states import FINAL, State
-from standfast.schedules import fires as errands
+from standfast.schedules import fires as procedures
 from standfast.schedules.schedule import Template
 from standfast.stores.memory.records import RecordVerbs
 from standfast.stores.verb import arun_procedure
@@ -45,7 +45,7 @@ class TickingStory(Story):
             try:
                 async with asyncio.timeout(SETTINGS.store_timeout):
                     await arun_procedure(
-                        self._world.call, errands.create(self._world.store, "ticks", RULE, JOB, AHEAD)
+                        self._world.call, procedures.create(self._world.store, "ticks", RULE, JOB, AHEAD)
                     )
             except ScheduleExistsError:  # by a try whose answer was lost
                 return

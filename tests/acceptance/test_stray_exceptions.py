@@ -57,7 +57,7 @@ def told_of(shop, words):
         (
             "sqlite",
             "start_task_and_forget",
-            "ValueError: raised in a task in task 'errand' (raise_in_task)",
+            "ValueError: raised in a task in task 'procedure' (raise_in_task)",
             "in raise_in_",
         ),
         ("postgres", "let_go", "ValueError: raised in __del__ in Fragile.__del__", "in __del__"),

@@ -190,7 +190,7 @@ def test_what_people_cannot_say(harness: Harness) -> None:
     stage, verbs = Stage(harness), harness.verbs
     stage.round()
     hour = timedelta(hours=1)
-    for errand, words in [
+    for procedure, words in [
         (add_silence(verbs, None, None, hour), "never covers everything"),
         (add_silence(verbs, "queue_age", None, -hour), "ends in the future"),
         (add_silence(verbs, "queue_age", None, timedelta(days=31)), "30 days at most"),
@@ -202,10 +202,10 @@ def test_what_people_cannot_say(harness: Harness) -> None:
         (amend_rule(verbs, "queue_ages", lambda rule: rule), "did you mean queue_age"),
     ]:
         with pytest.raises(ConfigurationError, match=words):
-            stage.run(errand)
-    for errand in (acknowledge(verbs, "x", "me"), unacknowledge(verbs, "x"), end_silence(verbs, "x")):
+            stage.run(procedure)
+    for procedure in (acknowledge(verbs, "x", "me"), unacknowledge(verbs, "x"), end_silence(verbs, "x")):
         with pytest.raises(AlertNotFoundError):
-            stage.run(errand)
+            stage.run(procedure)
 
 
 def test_rules_and_channels_are_told_to_those_who_have_the_store_alone(harness: Harness) -> None:

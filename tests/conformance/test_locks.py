@@ -58,7 +58,7 @@ def test_it_ends_by_the_stores_time_unless_it_is_renewed(harness: Harness) -> No
 
 
 def test_many_are_renewed_together(harness: Harness) -> None:
-    """One errand is for all locks, and for several holders of one."""
+    """One procedure is for all locks, and for several holders of one."""
     assert ask(harness, "one", 2).token
     assert ask(harness, "two", 2).token
     assert ask(harness, "other", name="b").token

@@ -13,8 +13,8 @@ SPAN = 15.0
 
 
 def take(harness: Harness, holder: str, seconds: float = SPAN) -> bool:
-    errand = take_permit(harness.verbs, RECYCLE, holder, timedelta(seconds=seconds))
-    return run_procedure(harness.backend.run, errand)
+    procedure = take_permit(harness.verbs, RECYCLE, holder, timedelta(seconds=seconds))
+    return run_procedure(harness.backend.run, procedure)
 
 
 def give_back(harness: Harness, holder: str) -> None:

@@ -249,7 +249,7 @@ class OperationContext:
         return self.office.backend.verbs
 
     async def ask(self, verb: Verb[T] | Procedure[T]) -> T:
-        """Run a verb or an errand, without sharing its answer."""
+        """Run a verb or a procedure, without sharing its answer."""
         if isinstance(verb, Procedure):
             return await arun_procedure(self.office.backend.arun, verb)
         return await self.office.backend.arun(verb)

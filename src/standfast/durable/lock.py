@@ -53,9 +53,9 @@ class Blocking:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def run(self, errand: Procedure[T]) -> T:
-        """Run an errand."""
-        return run_procedure(self._backend.run, errand)
+    async def run(self, procedure: Procedure[T]) -> T:
+        """Run a procedure."""
+        return run_procedure(self._backend.run, procedure)
 
     async def either(self, blocking: Callable[[], T], awaiting: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002
         """Do what blocks."""
@@ -72,9 +72,9 @@ class Awaiting:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def run(self, errand: Procedure[T]) -> T:
-        """Run an errand, to its end: a call that was cancelled may give us a place after we have looked for it."""
-        return await await_to_end(arun_procedure(self._backend.arun, errand))
+    async def run(self, procedure: Procedure[T]) -> T:
+        """Run a procedure, to its end: a call that was cancelled may give us a place after we have looked for it."""
+        return await await_to_end(arun_procedure(self._backend.arun, procedure))
 
     async def either(self, blocking: Callable[[], T], awaiting: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002
         """Do what is to be awaited."""

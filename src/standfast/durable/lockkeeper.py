@@ -237,7 +237,7 @@ class Rounds:
         self._not_before = {each.id: self._not_before.get(each.id, 0.0) for each in held}
         due = [each for each in held if self._due_at(each) <= now]
         if due:
-            # What would be due soon goes along: one errand is for all.
+            # What would be due soon goes along: one procedure is for all.
             soon = [each for each in held if self._due_at(each) <= now + each.ttl / 10]
             self._renewing = asyncio.create_task(self._renew(soon))
             self._renewing.add_done_callback(lambda _: self._wakeup.call())

@@ -1,4 +1,4 @@
-"""What errands about schedules are made of: a few verbs, the last of which changes all or nothing.
+"""What procedures about schedules are made of: a few verbs, the last of which changes all or nothing.
 
 Whoever changes a schedule has read it before; if another was faster, it is read again and decided anew.
 """

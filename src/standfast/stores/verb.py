@@ -176,7 +176,7 @@ def verb(
     return decorate
 
 
-# An errand: several verbs in a row, where each depends on the answers before it. As free of I/O as they are.
+# A procedure: several verbs in a row, where each depends on the answers before it. As free of I/O as they are.
 #
 # Each verb is a transaction of its own; what must happen together is one verb.
 
@@ -185,13 +185,13 @@ Verbs = Generator[Verb[Any], Any, T]
 
 @dataclass(slots=True)
 class Procedure(Generic[T]):
-    """One errand, ready to be run once."""
+    """One procedure, ready to be run once."""
 
     steps: Verbs[T]
 
 
 def procedure(steps: Callable[P, Verbs[T]]) -> Callable[P, Procedure[T]]:
-    """Make a generator of verbs return an `Procedure`."""
+    """Make a generator of verbs return a `Procedure`."""
 
     @wraps(steps)
     def call(*args: P.args, **kwargs: P.kwargs) -> Procedure[T]:
@@ -200,21 +200,21 @@ def procedure(steps: Callable[P, Verbs[T]]) -> Callable[P, Procedure[T]]:
     return call
 
 
-def _fresh(errand: Procedure[T]) -> Verbs[T]:
-    if getgeneratorstate(errand.steps) != GEN_CREATED:
+def _fresh(procedure: Procedure[T]) -> Verbs[T]:
+    if getgeneratorstate(procedure.steps) != GEN_CREATED:
         raise ConfigurationError("this was run already, and can be run once: ask for it anew each time")
-    return errand.steps
+    return procedure.steps
 
 
-async def arun_procedure(run: Callable[[Verb[Any]], Awaitable[Any]], errand: Procedure[T]) -> T:
-    """Run the verbs of an errand."""
-    steps = _fresh(errand)
+async def arun_procedure(run: Callable[[Verb[Any]], Awaitable[Any]], procedure: Procedure[T]) -> T:
+    """Run the verbs of a procedure."""
+    steps = _fresh(procedure)
     try:
         verb = next(steps)
         while True:
             try:
                 answer = await run(verb)
-            except Exception as error:  # noqa: BLE001 - the errand may know what to do about it
+            except Exception as error:  # noqa: BLE001 - the procedure may know what to do about it
                 verb = steps.throw(error)
             else:
                 verb = steps.send(answer)
@@ -225,13 +225,13 @@ async def arun_procedure(run: Callable[[Verb[Any]], Awaitable[Any]], errand: Pro
         steps.close()
 
 
-def run_procedure(run: Callable[[Verb[Any]], Any], errand: Procedure[T]) -> T:
+def run_procedure(run: Callable[[Verb[Any]], Any], procedure: Procedure[T]) -> T:
     """Do the same, blocking."""
 
     async def at_once(verb: Verb[Any]) -> Any:
         return run(verb)
 
-    return run_without_loop(arun_procedure(at_once, errand))
+    return run_without_loop(arun_procedure(at_once, procedure))
 
 
 # Verbs that wake workers, or tell of jobs, or not: it depends on what is asked, and on what came of it. Pure.

@@ -167,15 +167,15 @@ class Permit:
             self._ends_at = 0.0
             with suppress(StoreError, TimeoutError):  # else it ends by itself
                 async with asyncio.timeout(GIVEN_BACK_WITHIN):
-                    errand = give_back_permit(self.calls.verbs, self.name, self.holder)
-                    await arun_procedure(self.calls.once, errand)
+                    procedure = give_back_permit(self.calls.verbs, self.name, self.holder)
+                    await arun_procedure(self.calls.once, procedure)
 
     async def _take(self) -> bool:
         asked_at = self.clock.boot()
         span = timedelta(seconds=self.span)
         try:
-            errand = take_permit(self.calls.verbs, self.name, self.holder, span)
-            taken = await arun_procedure(self.calls.once, errand)
+            procedure = take_permit(self.calls.verbs, self.name, self.holder, span)
+            taken = await arun_procedure(self.calls.once, procedure)
         except StoreError:
             return False
         if taken:

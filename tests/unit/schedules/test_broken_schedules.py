@@ -167,10 +167,10 @@ def test_an_edit_that_would_make_a_schedule_unreadable_is_refused(rule, job) -> 
 
 def test_an_errand_is_run_once() -> None:
     stage = Stage(Every(3600))
-    errand = stage.schedules.get(NAME)
-    stage.call(errand)
+    procedure = stage.schedules.get(NAME)
+    stage.call(procedure)
     with pytest.raises(ConfigurationError, match="anew"):
-        stage.call(errand)
+        stage.call(procedure)
 
 
 def test_a_fire_is_on_time_if_it_is_as_late_as_it_may_be() -> None:

@@ -35,10 +35,10 @@ class Shop:
         self.clock = FakeClock(datetime(2030, 6, 1, 12, tzinfo=UTC))
         self.backend = MemoryBackend(self.clock)
         self.verbs = self.backend.verbs
-        self.errands = Schedules(self.verbs, AHEAD)
+        self.procedures = Schedules(self.verbs, AHEAD)
 
-    def call(self, errand: Procedure):
-        return run_procedure(self.backend.run, errand)
+    def call(self, procedure: Procedure):
+        return run_procedure(self.backend.run, procedure)
 
     def register(self, worker: str, supervisor: str) -> None:
         info = WorkerInfo(worker, supervisor, "host", 1, timedelta(seconds=15))
@@ -51,7 +51,7 @@ class Shop:
         return self.call(synchronise(self.verbs, Declarer(app, release, worker, AHEAD, code=code), declared, ()))
 
     def schedules(self) -> dict[str, Schedule]:
-        return {schedule.name: schedule for schedule in self.call(self.errands.list())}
+        return {schedule.name: schedule for schedule in self.call(self.procedures.list())}
 
     def look(self) -> int:
         return len(self.call(fires.fire_due(self.verbs, AHEAD)).fires)
@@ -264,8 +264,8 @@ def test_a_retired_schedule_may_come_back(shop: Shop) -> None:
 
 def test_what_a_person_changed_stays_until_the_declaration_changes(shop: Shop) -> None:
     shop.deploy("1", nightly())
-    shop.call(shop.errands.edit("nightly", rule=Every(60)))
-    shop.call(shop.errands.pause("nightly", "a quiet week"))
+    shop.call(shop.procedures.edit("nightly", rule=Every(60)))
+    shop.call(shop.procedures.pause("nightly", "a quiet week"))
     shop.deploy("2", nightly())
     assert shop.schedules()["nightly"].plan.rule == Every(60)
     shop.deploy("3", nightly(payload=b'{"a":1}'))

@@ -31,8 +31,8 @@ def backend(request, tmp_path):
 
 @pytest.fixture
 def ask(backend):
-    """Run an errand of the book."""
-    return lambda errand, *given: run_procedure(backend.run, errand(backend.verbs, *given))
+    """Run a procedure of the book."""
+    return lambda procedure, *given: run_procedure(backend.run, procedure(backend.verbs, *given))
 
 
 def at(minutes):
@@ -106,8 +106,8 @@ def test_what_another_release_wrote_is_passed_over(ask, backend):
     assert backend.run(backend.verbs.records(Kind.EVIDENCE)) == ()
 
 
-@pytest.mark.parametrize(("errand", "left"), [(forget_incidents, 0), (forget_outdated, 1)])
-def test_one_that_grows_while_it_is_forgotten(ask, backend, errand, left):
+@pytest.mark.parametrize(("procedure", "left"), [(forget_incidents, 0), (forget_outdated, 1)])
+def test_one_that_grows_while_it_is_forgotten(ask, backend, procedure, left):
     """A person's word counts, whatever happens meanwhile; what is only too old is spared if it happens again."""
     incident = an_incident()
     ask(write_incident, incident, STACKS)
@@ -120,6 +120,6 @@ def test_one_that_grows_while_it_is_forgotten(ask, backend, errand, left):
         return backend.run(verb)
 
     old = (Retention.of(Settings(keep_incidents_for=60)), NOON + timedelta(hours=1))
-    run_procedure(run, errand(backend.verbs, *(old if errand is forget_outdated else ([incident.id],))))
+    run_procedure(run, procedure(backend.verbs, *(old if procedure is forget_outdated else ([incident.id],))))
     assert len(ask(list_incidents)) == left
     assert len(ask(read_evidence, incident.id).parts) == left * len(STACKS.parts)
