@@ -82,7 +82,7 @@ def test_a_clean_stop_leaves_nobody_behind_and_hurts_nobody(fleet):
     fleet.worker_of(tree)
     fleet.wait_for_start(fleet.enqueue("leave_sleeper", seconds=20))
     children = offspring_of(tree.process.pid)
-    guards = [pid for pid in children if "guardian.py" in command_of(pid)]
+    guards = [pid for pid in children if "reaper_main.py" in command_of(pid)]
     sleepers = [pid for pid in children if command_of(pid).startswith("sleep ")]
     assert (len(guards), len(sleepers)) == (1, 1)
 
@@ -101,7 +101,7 @@ def test_work_goes_on_without_a_guard(fleet):
     fleet.worker_of(tree)
 
     def guards():
-        return [pid for pid in offspring_of(tree.process.pid) if "guardian.py" in command_of(pid)]
+        return [pid for pid in offspring_of(tree.process.pid) if "reaper_main.py" in command_of(pid)]
 
     [guard] = wait_until(guards)
     os.kill(guard, signal.SIGKILL)

@@ -1,4 +1,7 @@
-"""One thing that somebody did."""
+"""The audit: a chain of chunks of what people did.
+
+One thing that somebody did.
+"""
 
 import re
 import time
@@ -44,8 +47,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 # A stretch of the trail: what one record holds, and how much that may be. Pure.
 #
-# newest  number 7, grows by an entry at each change of its version
-# 6, 5 …  as they were when they were full: written once, never changed
+#     newest  number 7, grows by an entry at each change of its version
+#     6, 5 …  as they were when they were full: written once, never changed
 #
 # Whether the newest is full depends on itself alone, not on what is to come: a full one never grows. So all who find
 # it full write down the same under its number, and it does not matter who comes first.

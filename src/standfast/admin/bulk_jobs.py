@@ -1,4 +1,7 @@
-"""Dead jobs, grouped by what went wrong."""
+"""Many jobs at once: dead ones by kind, exports, acts on all that a filter finds.
+
+Dead jobs, grouped by what went wrong.
+"""
 
 import asyncio
 import csv
@@ -210,9 +213,9 @@ _FORMS = {
 
 # One thing done to all jobs that a filter selects, after one count and one confirmation.
 #
-# jobs.count (action, filter) ─► count and confirmation ─► jobs.bulk (the same, count, confirmation)
-# │ ▲
-# └─┘ goes_on: as long as there are jobs left
+#     jobs.count (action, filter) ─► count and confirmation ─► jobs.bulk (the same, count, confirmation)
+#                                                                  │ ▲
+#                                                                  └─┘ goes_on: as long as there are jobs left
 #
 # What a confirmation confirms is a filter, a number, and that only jobs that were there when it was given are meant.
 # One that has died since is not one of them. Where all were counted, it is done to no more than that. Who was told

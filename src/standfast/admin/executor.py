@@ -1,4 +1,7 @@
-"""What is done to its end, although whoever waits for it is told to stop meanwhile."""
+"""Runs operations: for whom, shared among those who look, written down when they change something.
+
+What is done to its end, although whoever waits for it is told to stop meanwhile.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,7 @@
-"""Texts and numbers as they may be asked for: bounded, and free of what stores cannot keep."""
+"""The values that answers of operations are made of.
+
+Texts and numbers as they may be asked for: bounded, and free of what stores cannot keep.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

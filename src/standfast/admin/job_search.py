@@ -1,4 +1,7 @@
-"""Many jobs changed by one act: by one call for all of them, and one by one what that call leaves as it is."""
+"""Finding jobs: filters, pages and rows; and changing many by one act.
+
+Many jobs changed by one act: by one call for all of them, and one by one what that call leaves as it is.
+"""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence

@@ -1,10 +1,12 @@
-"""An operation: one thing that can be seen or done, by whatever way it is asked for.
+"""An operation: what it is, who may use it, and how it fails.
+
+An operation: one thing that can be seen or done, by whatever way it is asked for.
 
     @reads("jobs.show", "/jobs/{id}")
-    async def show_job(desk: Desk, asked: WhichJob) -> JobSeen: ...
+    async def show_job(desk: OperationContext, asked: WhichJob) -> JobSeen: ...
 
     @acts("jobs.retry", "/jobs/{id}/retry", Role.OPERATOR)
-    async def retry_job(desk: Desk, asked: WhichJob) -> JobActed: ...
+    async def retry_job(desk: OperationContext, asked: WhichJob) -> JobDone: ...
 
 What is asked and what is answered are structs: the JSON API and its document are made from them.
 """
@@ -112,7 +114,7 @@ class Operation(Generic[Asked, Answer]):
 
 
 Function = Callable[[Any, Asked], Awaitable[Answer]]
-"""What it does, given a `Desk`."""
+"""What it does, given a `OperationContext`."""
 
 
 def reads(

@@ -137,11 +137,6 @@ OPERATIONS: tuple[AnyOperation, ...] = (
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 
 
-def operation_named(name: str) -> AnyOperation | None:
-    """Return the operation of this name, if there is one."""
-    return BY_NAME.get(name)
-
-
 class AppAdmin:
     """Runs operations on the store of an app by their names, for tools of your own: `app.admin`.
 

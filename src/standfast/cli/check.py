@@ -1,4 +1,6 @@
-"""Canaries in flight: which queues they are sent through, which are back, and why the others are not.
+"""`standfast check`: a canary through each queue.
+
+Canaries in flight: which queues they are sent through, which are back, and why the others are not.
 
 None is sent through a queue that a window closes: that it does not start anything is how it should be.
 """

@@ -1,4 +1,7 @@
-"""The windows of queues and tasks, as the store tells of them."""
+"""Columns of queues and workers, which several commands print.
+
+The windows of queues and tasks, as the store tells of them.
+"""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta

@@ -114,7 +114,7 @@ def default_hidden(_value: str) -> str:
 
 
 def rule_options(default: Callable[[str], str]) -> Callable[[F], F]:
-    """Give a command the options that say when; `RuleWish.take` reads them."""
+    """Give a command the options that say when; `RuleOptions.take` reads them."""
     return given(*_options(default))
 
 
@@ -260,7 +260,7 @@ positional_option = click.option(
 
 
 def job_options(default: Callable[[str], str]) -> Callable[[F], F]:
-    """Give a command the options that say what to enqueue; `JobWish.take` reads them."""
+    """Give a command the options that say what to enqueue; `TemplateOptions.take` reads them."""
     told = default("the task's")
     options = (
         click.option(

@@ -1,4 +1,7 @@
-"""The systemd unit of a service, as text. Pure."""
+"""`standfast service`: a systemd unit, written, checked and installed.
+
+The systemd unit of a service, as text. Pure.
+"""
 
 import getpass
 import os

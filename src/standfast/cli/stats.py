@@ -1,4 +1,7 @@
-"""Figures of a span of time, as `standfast stats --since` shows them."""
+"""`standfast stats` and `standfast objectives`.
+
+Figures of a span of time, as `standfast stats --since` shows them.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

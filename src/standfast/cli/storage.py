@@ -1,4 +1,7 @@
-"""`standfast migrate`: bring the tables of a store to this release, or see first what that would do."""
+"""`standfast migrate`, `backup` and `restore`.
+
+`standfast migrate`: bring the tables of a store to this release, or see first what that would do.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""What `standfast worker` and `standfast up` can be asked for, read in one place."""
+"""`standfast worker`, and how its options are read.
+
+What `standfast worker` and `standfast up` can be asked for, read in one place.
+"""
 
 from pathlib import Path
 from typing import Any, get_args

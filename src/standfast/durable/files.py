@@ -97,7 +97,7 @@ def _read(name: str, body: bytes) -> StoredFile:
 
 # Where the bytes of saved files are: a folder for each job, and in it a file for each saving.
 #
-# FOLDER/STORE-ID/JOB/FENCE-TOKEN-NAME
+#     FOLDER/STORE-ID/JOB/FENCE-TOKEN-NAME
 #
 # A file gets its name when all of it is on the disk. A saving never writes over another one: which of them counts is
 # what the memo in the store says, which is fenced, so that an attempt which has lost its job changes nothing. Several

@@ -190,8 +190,8 @@ def _owner(deputy: Deputy | None) -> str:
     return f"{socket.gethostname()} pid {os.getpid()}{whose and ' '}{whose}"
 
 
-# free ─► acquiring ─► held ─► released
-# └────► lost ─► told at the end of the block, or when asked
+#     free ─► acquiring ─► held ─► released
+#                           └────► lost ─► told at the end of the block, or when asked
 #
 # One object is one wish for a place, at one time: two who want the same lock make two objects.
 

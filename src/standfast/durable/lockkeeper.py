@@ -1,4 +1,6 @@
-"""A place in a lock as the process that has it knows it.
+"""Renews the locks of a process.
+
+A place in a lock as the process that has it knows it.
 
 It goes by the boot clock, from before it asked, and ends a margin before the store ends it: so who holds knows of
 its loss before anybody else can have the place. Lost is lost: nothing makes it valid again.
@@ -294,8 +296,8 @@ class Rounds:
 
 # Keeps what a process holds: one thread renews all its places in locks, and says when one is lost.
 #
-# acquired ─► kept: renewed at each third of its `ttl` ─► released
-# └─► lost: not renewed in time, or taken by a person
+#     acquired ─► kept: renewed at each third of its `ttl` ─► released
+#                   └─► lost: not renewed in time, or taken by a person
 #
 # It starts with the first place, and ends when nothing is held any more. Where another process keeps the places for
 # this one, as a supervisor does for its worker, the thread renews only what that one leaves too late.

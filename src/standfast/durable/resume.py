@@ -137,8 +137,8 @@ class LoopStack:
             del self._open[name]
 
 
-# read the cursor ─► leave out what is done ─► item ─► done: note it, save it in time ─► item … ─► the end
-# └─► the attempt is to end: here, with the cursor saved
+#     read the cursor ─► leave out what is done ─► item ─► done: note it, save it in time ─► item … ─► the end
+#                                                            └─► the attempt is to end: here, with the cursor saved
 #
 # An item is done when the loop asks for the next one. One in which the loop was left, by an exception or `break`, is
 # not done.

@@ -1,4 +1,6 @@
-"""Which parts of a handler's run may go on at the same time: steps may, a wait is alone, nothing follows the end.
+"""Steps: what was done is not done again.
+
+Which parts of a handler's run may go on at the same time: steps may, a wait is alone, nothing follows the end.
 
 A run is over when it is suspended, or when its steps were found not to fit. Whatever the handler makes of that, no
 step and no wait of it begins then, and it cannot complete the job.
@@ -226,9 +228,9 @@ async def _pause(way: StepRunner, seconds: float, port: Port) -> None:
         left -= NAP
 
 
-# asked ─► done before? ─► its stored result
-# │ no: does what was done fit the code? ─► StepChangedError
-# └─► runs (tries, waits, tries again) ─► its result is written ─► and returned
+#     asked ─► done before? ─► its stored result
+#                │ no: does what was done fit the code? ─► StepChangedError
+#                └─► runs (tries, waits, tries again) ─► its result is written ─► and returned
 #
 # Its memo has the version and the result. A process that dies between the end of the function and the confirmation of
 # the memo leaves a step that runs again; with `tx` there is no such moment.

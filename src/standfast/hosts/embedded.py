@@ -242,7 +242,7 @@ class AttemptLocks(SupervisedLocks):
         return None if logged_here() is None else super().keep(holding)
 
 
-# beater starts ─► it sends a line: a life begins ─► … ─► stop: lives end, then the beater
+#     beater starts ─► it sends a line: a life begins ─► … ─► stop: lives end, then the beater
 # A beater that is gone is replaced, and its lives end as lost. One thread hears it; all threads are daemons.
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0

@@ -85,7 +85,7 @@ class Wakeup:
         return True
 
 
-# called ─► starts ─► attends, and is woken by each call ─► has nothing to do for a moment ─► leaves
+#     called ─► starts ─► attends, and is woken by each call ─► has nothing to do for a moment ─► leaves
 #
 # After it left, the next call starts another.
 

@@ -184,10 +184,10 @@ def _failure(error: BaseException, scrub: Scrub) -> Failure:
 
 
 # request ─► enqueue TASK ─┬─► wait TASK        from when the job was due to when it began
-# ├─► run TASK         one for each attempt
-# │     ├─► step NAME  one for each step that ran
-# │     └─► enqueue OTHER ─► …
-# └─► wait TASK, run TASK: the next attempt
+#                          ├─► run TASK         one for each attempt
+#                          │     ├─► step NAME  one for each step that ran
+#                          │     └─► enqueue OTHER ─► …
+#                          └─► wait TASK, run TASK: the next attempt
 #
 # What is exported, where and how much of it is the business of the provider. A fault of it, of a sampler or of a
 # propagator, is logged and harms no job.

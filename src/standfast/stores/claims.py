@@ -1,4 +1,6 @@
-"""Which due jobs a claim takes: each queue's share first, and in every second place those that waited long.
+"""What every store decides alike: who goes first, how claims end, what a beat brings back.
+
+Which due jobs a claim takes: each queue's share first, and in every second place those that waited long.
 
 Shared by the stores that choose in Python among rows of their own.
 """

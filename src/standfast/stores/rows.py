@@ -1,4 +1,7 @@
-"""Times as stores keep them: whole microseconds, so that what is read is exactly what was written."""
+"""Times as stores keep them, and rows that cannot be read.
+
+Times as stores keep them: whole microseconds, so that what is read is exactly what was written.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,6 @@
-"""SQL lives in files; this turns them into statements by name.
+"""Statements in files, and rows of jobs in SQL.
+
+SQL lives in files; this turns them into statements by name.
 
 A query file is a row of blocks that begin with `-- name: …`. Such a block says in `-- takes: …` which parameters
 the caller gives, in that order. The SQL says `:name` for each of them, which here becomes its number, with its type

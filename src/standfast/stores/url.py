@@ -1,4 +1,7 @@
-"""The door of a store: all that is asked about one by its URL alone, before it is open."""
+"""Which store a URL means, and all that is asked about one before it is open.
+
+The door of a store: all that is asked about one by its URL alone, before it is open.
+"""
 
 import os
 import re

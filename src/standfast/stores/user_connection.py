@@ -42,9 +42,9 @@ def not_awaited(connection: Any) -> ConfigurationError:
 
 # Connections that are not ours: the user's own, of whatever library, behind two small ports.
 #
-# A `Foreign` is the connection as its owner sees it, with whatever keeps books about its transaction. A `Hand` runs
-# our statements on the driver's connection below. Both are written as async code; those of sync libraries never wait,
-# so that one code serves both worlds.
+# A `UserConnection` is the connection as its owner sees it, with whatever keeps books about its transaction. A
+# `UserCursor` runs our statements on the driver's connection below. Both are written as async code; those of sync
+# libraries never wait, so that one code serves both worlds.
 
 _DRIVERS = ("psycopg", "asyncpg", "psycopg2")
 _LAYERS = ("sqlalchemy", "django")

@@ -1,4 +1,7 @@
-"""How a worker is, as it says with each beat. Stores keep its last word as a short text, and do not read it."""
+"""The values that the verbs of a store speak in.
+
+How a worker is, as it says with each beat. Stores keep its last word as a short text, and do not read it.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The guard process itself: `python -I -S guardian.py PATIENCE`, started by a supervisor. It uses Python's own.
+"""The guard process itself: `python -I -S reaper_main.py PATIENCE`, started by a supervisor. It uses Python's own.
 
     hearing ─(the supervisor's end of the pipe is closed)─► waiting ─► killing ─► over
                                                                 └─(none is left)──►┘

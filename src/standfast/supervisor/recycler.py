@@ -127,7 +127,7 @@ class Limits:
         return int(ROOM * child.began_with)
 
 
-# due ─► permit ─► fresh child starts ─► it works ─► still permitted ─► the old one drains ─► gone
+#     due ─► permit ─► fresh child starts ─► it works ─► still permitted ─► the old one drains ─► gone
 # One child at a time; on a reload the next follows as soon as a fresh one works. If the fresh one dies, the old one
 # stays.
 

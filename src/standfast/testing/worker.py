@@ -182,8 +182,8 @@ def _keep(error: BaseException | None) -> None:
 
 # A worker in the test's own process: it runs one job after another, and dies where the test wants it to.
 #
-# register ─► claim ─► attempt ─► finish ─► claim … ─► nothing is due ─► buried as stopped
-# └─► killed at a fault point ─────────────────► buried as crashed
+#     register ─► claim ─► attempt ─► finish ─► claim … ─► nothing is due ─► buried as stopped
+#                             └─► killed at a fault point ─────────────────► buried as crashed
 #
 # The loop is all that is its own. Attempts, the words for what became of them, lifespans and every verb are those of
 # the workers in production.

@@ -50,7 +50,7 @@ async def _asked(auth: Auth, request: Request) -> object:
     return await found if inspect.isawaitable(found) else found
 
 
-# where from ─► by which name ─► who ─► how often ─► a write: from our own pages? with the token of the form?
+#     where from ─► by which name ─► who ─► how often ─► a write: from our own pages? with the token of the form?
 #
 # Closed unless told otherwise: this machine only, and only who signed in. Belongs to one event loop.
 

@@ -170,8 +170,8 @@ def _error(path: str, traceback: str) -> Any:
     return TaskError(exception_class_path=path, traceback=traceback)
 
 
-# started ─► the function ─► returns ─► finished, SUCCESSFUL
-# └────────► raises ──► finished, FAILED      (or READY, where it will be tried again)
+#     started ─► the function ─► returns ─► finished, SUCCESSFUL
+#                     └────────► raises ──► finished, FAILED      (or READY, where it will be tried again)
 #
 # Each step is told by a signal of Django's. A receiver that fails harms no job. What ends a process ends it without a
 # signal; the store tells of it all the same.

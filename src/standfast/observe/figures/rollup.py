@@ -241,7 +241,7 @@ def _fullest(gauges: Iterable[QueueGauge]) -> tuple[QueueGauge, ...]:
     return tuple(sorted(fullest, key=lambda gauge: gauge.queue))
 
 
-# pages that are due ─► the page of the window above, made anew of all in it ─► due when they are kept no longer
+#     pages that are due ─► the page of the window above, made anew of all in it ─► due when they are kept no longer
 #
 # A longer window is the sum of the shorter ones, made anew each time: so it does no harm to make it twice, and one
 # that changed meanwhile, because a part came late, stays due and has it made again.
@@ -312,7 +312,7 @@ def added(page: Rollup, others: Iterable[Rollup]) -> Rollup:
     return replace(page.telling(counts, all_named(each.named for each in pages)), gauges=gauges)
 
 
-# parts that are due ─► the page of their minute, by comparison of versions ─► parts forgotten
+#     parts that are due ─► the page of their minute, by comparison of versions ─► parts forgotten
 #
 # A page names the parts that it has taken in. So one that is still there, because somebody died between the two, or
 # that comes again, because its answer was lost, is forgotten and not counted; and of several who fold at the same

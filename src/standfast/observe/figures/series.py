@@ -64,12 +64,6 @@ class Figures(msgspec.Struct, frozen=True):
         """How many attempts ended, all in all."""
         return self.completed + self.failed + self.dead + self.cancelled + self.given_back
 
-    @property
-    def mean_run(self) -> timedelta | None:
-        """How long a run took on average; None without one."""
-        runs = sum(self.run)
-        return self.run_time / runs if runs else None
-
     def run_percentile(self, part: float) -> timedelta | None:
         """Return how long a run took at most of this part of them, 0.95 for p95; None without one."""
         return percentile(self.run, part, self.longest_run)

@@ -1,4 +1,7 @@
-"""What a person asked of the log of a worker."""
+"""How much each event matters, and what the options of a log say.
+
+What a person asked of the log of a worker.
+"""
 
 from collections.abc import Mapping
 from enum import IntEnum

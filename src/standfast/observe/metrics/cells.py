@@ -79,7 +79,7 @@ def try_lock(file: int) -> bool:
 
 # The medium of metrics: numbers in a file that its process has mapped into memory, so that a count is one write.
 #
-# version, rows, bytes of names ─ loose cells ─ the cells of each row ─ the names of the rows, one a line
+#     version, rows, bytes of names ─ loose cells ─ the cells of each row ─ the names of the rows, one a line
 #
 # A cell is eight bytes and only grows. What is counted belongs to the kernel at once and outlives the process,
 # however that ends. A row is added with its name first and the number of rows last, so that nobody reads half of one.

@@ -1,4 +1,6 @@
-"""What takes long to read, for those who cannot wait: a thread of its own reads it, and not too often.
+"""What a scrape tells: the counters of processes, and the store at a glance.
+
+What takes long to read, for those who cannot wait: a thread of its own reads it, and not too often.
 
 none ─(somebody asks)─► read aside ─► known ─(asked later)─► read aside; who asks meanwhile has what was known …
 

@@ -65,7 +65,7 @@ class SharedNames:
                 self._known[name] = None
 
 
-# begun ─► locked: its process counts ─► ended: nobody has its lock ─► taken in: named in the sum ─► removed
+#     begun ─► locked: its process counts ─► ended: nobody has its lock ─► taken in: named in the sum ─► removed
 #
 # A sum is written aside and put in place by one rename, with the names of the files that it has taken in: a file that
 # is named there is not counted any more, whether it is still there or not. So it may end at any moment, and what is

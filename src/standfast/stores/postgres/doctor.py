@@ -1,4 +1,7 @@
-"""What the user of a URL may do in a database. Pure."""
+"""What `standfast doctor` finds out about a PostgreSQL store.
+
+What the user of a URL may do in a database. Pure.
+"""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Where one job is, at one moment: what a client decides upon before it moves the job, or ends it."""
+"""What clients do to jobs in PostgreSQL: enqueue, change, pause.
+
+Where one job is, at one moment: what a client decides upon before it moves the job, or ends it.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""How claims leave their workers' hands, whoever ends them: a few statements for all of them, sent together."""
+"""What a claim writes in PostgreSQL: starts, progress, endings.
+
+How claims leave their workers' hands, whoever ends them: a few statements for all of them, sent together.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -87,14 +90,14 @@ def _numbers(end: End) -> tuple[object, ...]:
 # where a batch has other endings too are its claims first locked and read.
 #
 # Whoever else may change a claim's row meanwhile:
-# cancel, a replacing enqueue   They lock the row. Before us, we wait and then see what they wrote, as the server
-# looks again at a row that it had to wait for; after us, they find it gone.
-# finish, sent a second time    It waits for the first, finds no claim, and then, in a statement that sees what
-# the first committed, that it is recorded.
-# signal                        It keeps the row as it is, and writes a memo. Before us, we wait; and the
-# statement that looks for signals sees the memo, as it comes after the one that
-# waited. After us, it finds the claim gone, and looks again.
-# bury, reconcile               They lock the row. One of us ends the claim, the other finds it gone.
+#     cancel, a replacing enqueue   They lock the row. Before us, we wait and then see what they wrote, as the server
+#                                   looks again at a row that it had to wait for; after us, they find it gone.
+#     finish, sent a second time    It waits for the first, finds no claim, and then, in a statement that sees what
+#                                   the first committed, that it is recorded.
+#     signal                        It keeps the row as it is, and writes a memo. Before us, we wait; and the
+#                                   statement that looks for signals sees the memo, as it comes after the one that
+#                                   waited. After us, it finds the claim gone, and looks again.
+#     bury, reconcile               They lock the row. One of us ends the claim, the other finds it gone.
 # Claims are locked in the order of their ids, here and by all those: so none of us waits for another in a circle.
 
 BITE = 16 * 1024 * 1024

@@ -1,4 +1,7 @@
-"""The names under which a store's bell rings, one for each tone."""
+"""How PostgreSQL wakes those who wait: LISTEN, NOTIFY and an advisory lock.
+
+The names under which a store's bell rings, one for each tone.
+"""
 
 import asyncio
 import sys
@@ -57,10 +60,10 @@ def _sound(schema: str, tone: Tone) -> Sound:
 
 # The bell: LISTEN and NOTIFY, where the server knows whether anyone waits.
 #
-# listener:  waits ─► takes the lock "someone waits" ─► True: look again ─► sleeps ─► notified ─► True ─► sleeps …
-# ▲                                                        │ and soon again
-# └────────────── rests ◄──────── lets go, True ◄──────────┘
-# ringer:    commits ─► can the lock be had alone? no: someone waits ─► NOTIFY
+#     listener:  waits ─► takes the lock "someone waits" ─► True: look again ─► sleeps ─► notified ─► True ─► sleeps …
+#                                   ▲                                                        │ and soon again
+#                                   └────────────── rests ◄──────── lets go, True ◄──────────┘
+#     ringer:    commits ─► can the lock be had alone? no: someone waits ─► NOTIFY
 #
 # Whatever was committed before the lock was taken is found by the look that follows; for whatever is committed after,
 # its ringer finds the lock. So no ring is lost. Who is rung once keeps the lock: what is committed during its look is

@@ -1,4 +1,7 @@
-"""What jobs write down, and what others send them: save, memos, signal."""
+"""Memos and records in PostgreSQL.
+
+What jobs write down, and what others send them: save, memos, signal.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

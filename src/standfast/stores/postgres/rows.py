@@ -1,4 +1,6 @@
-"""Text that we write ourselves about what happened, made so that the server can keep it.
+"""Rows of PostgreSQL, and what a process remembers between claims: levels, marks, expectations.
+
+Text that we write ourselves about what happened, made so that the server can keep it.
 
 PostgreSQL's text holds no NUL, and no half of a surrogate pair. An error message or a traceback may have either,
 and must not be lost for it: NUL becomes its picture, and half a pair its number.
@@ -86,23 +88,23 @@ def to_worker(row: Row) -> Worker:
 #
 # Every claim looks at every level, so those that no job needs any more are forgotten, row by row (`forget_levels`):
 #
-# unmarked ──► marked since a time ──► marked, and waits for all transactions before an xid ──► deleted
+#     unmarked ──► marked since a time ──► marked, and waits for all transactions before an xid ──► deleted
 #
 # A level is needed by jobs that are fresh, wait or are claimed. Jobs that are over need none: who revives one sees to
 # its level. A row is deleted only where no job that the statement sees needs it, or where the level has an unmarked
 # row. The danger is a job that this statement does not see yet, and that brings no row of its own:
 #
-# Its enqueuer looked for the level when all rows were marked, or may have looked at an old snapshot
-# Then it has inserted an unmarked row together with the job.
-# It remembered the level from a look before the last row was marked
-# It may do so for REMEMBERED_FOR. The row is marked for ten times as long before it goes on to
-# the next step, and from then on waits for all transactions that had begun. So that enqueue has
-# committed, and its job is seen, or it was rolled back.
-# It remembered the level from a look at an unmarked row
-# That row is there, or was marked later: see above.
-# The job comes back: from a claim, a pause, a block
-# It was claimed, or waited, in the eyes of the statement: one statement moves a job, and each
-# looks at one moment.
+#     Its enqueuer looked for the level when all rows were marked, or may have looked at an old snapshot
+#                     Then it has inserted an unmarked row together with the job.
+#     It remembered the level from a look before the last row was marked
+#                     It may do so for REMEMBERED_FOR. The row is marked for ten times as long before it goes on to
+#                     the next step, and from then on waits for all transactions that had begun. So that enqueue has
+#                     committed, and its job is seen, or it was rolled back.
+#     It remembered the level from a look at an unmarked row
+#                     That row is there, or was marked later: see above.
+#     The job comes back: from a claim, a pause, a block
+#                     It was claimed, or waited, in the eyes of the statement: one statement moves a job, and each
+#                     looks at one moment.
 #
 # What remains is a process that stands still for minutes between its decision and its message, or an enqueuer of a
 # release that does not know marks: its job is found by the next claim that walks everything (marks.py), which makes

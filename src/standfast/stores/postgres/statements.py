@@ -40,9 +40,9 @@ def _placed(text: str, schema: str) -> str:
 
 # Runs the statements of a verb on a connection of our own, in as few round trips as they allow.
 #
-# Last, alone, and Try       one message: the server commits at its end
-# …, …, Last                 BEGIN goes with the first, COMMIT with the last
-# …, …                       COMMIT has a message of its own, as nobody knew which would be the last
+#     Last, alone, and Try       one message: the server commits at its end
+#     …, …, Last                 BEGIN goes with the first, COMMIT with the last
+#     …, …                       COMMIT has a message of its own, as nobody knew which would be the last
 #
 # What rings the bell goes with the message that commits, behind it: in a transaction of its own, after the commit. A
 # ring sent before would wake workers who find nothing yet, and sleep again.

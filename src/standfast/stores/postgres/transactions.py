@@ -1,4 +1,7 @@
-"""What a transaction of the user's own has to know of the store that takes part in it."""
+"""Verbs inside a transaction of the user's own, in PostgreSQL.
+
+What a transaction of the user's own has to know of the store that takes part in it.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -191,9 +194,9 @@ def _unusable(error: Exception) -> ConfigurationError:
 
 # Runs one verb on a connection of the user's own, inside a savepoint.
 #
-# Last, alone        SAVEPOINT, the statement, NOTIFY and RELEASE in one message, where the driver can
-# …, …, Last         SAVEPOINT has a message of its own; NOTIFY and RELEASE go with the last
-# async              RELEASE has a message of its own: until it is sent, a cancelled call is undone
+#     Last, alone        SAVEPOINT, the statement, NOTIFY and RELEASE in one message, where the driver can
+#     …, …, Last         SAVEPOINT has a message of its own; NOTIFY and RELEASE go with the last
+#     async              RELEASE has a message of its own: until it is sent, a cancelled call is undone
 #
 # A cancellation may come at any time. It interrupts single statements, because they may have to wait for others. It
 # does not interrupt the messages that make or end the savepoint, so there is always one to go back to, or nothing to
@@ -327,9 +330,9 @@ def _listed(statement: Statement) -> Sequence[Query | Command]:
 # Each verb has a savepoint, so that one that fails leaves the transaction usable, with nothing of ours in it. What
 # rings the bell is part of the transaction too: the server passes it on after the commit, and drops it otherwise.
 #
-# run:     SAVEPOINT ─► [look around] ─► the verb ─► NOTIFY ─► RELEASE
-# begin:   [BEGIN] ─► SAVEPOINT ─► [look around]
-# commit:  RELEASE, which fails if the user ended the transaction in between ─► COMMIT
+#     run:     SAVEPOINT ─► [look around] ─► the verb ─► NOTIFY ─► RELEASE
+#     begin:   [BEGIN] ─► SAVEPOINT ─► [look around]
+#     commit:  RELEASE, which fails if the user ended the transaction in between ─► COMMIT
 #
 # Around is looked once on each connection: whether it leads to the database that the jobs are in.
 

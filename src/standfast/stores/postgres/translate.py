@@ -1,4 +1,7 @@
-"""What gives a user the rights that jobs take, in the words of every place that says so. Pure."""
+"""Errors of PostgreSQL and of psycopg become ours.
+
+What gives a user the rights that jobs take, in the words of every place that says so. Pure.
+"""
 
 import re
 from collections.abc import Iterator

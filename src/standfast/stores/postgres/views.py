@@ -1,4 +1,7 @@
-"""Which page of jobs a filter means: along which walk, and with what parameters."""
+"""What can be seen of a PostgreSQL store.
+
+Which page of jobs a filter means: along which walk, and with what parameters.
+"""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,6 @@
-"""No connection crosses a fork.
+"""Connections to PostgreSQL on the wire: values, pipelines, and forks.
+
+No connection crosses a fork.
 
 Two processes on one connection would read each other's answers, and a child that closed it, or merely forgot it,
 would say goodbye to the server in its parent's name. So in a child every inherited connection is kept for ever, is

@@ -1,4 +1,6 @@
-"""From where on the lanes of a claim are to be looked at, where tasks are closed.
+"""The claim in Redis.
+
+From where on the lanes of a claim are to be looked at, where tasks are closed.
 
 One script looks at a thousand jobs of each lane, and nobody else is served meanwhile. Where all of these are of
 closed tasks, the claim goes on behind them with another script, and the next claim begins there: what arrives is

@@ -1,4 +1,6 @@
-"""A connection as this store uses it: a command goes out, its reply comes in.
+"""Connections to Redis: where the server is, and how one is opened and kept.
+
+A connection as this store uses it: a command goes out, its reply comes in.
 
 The library opens it: name, TLS, login, database. What it would do around every call after that takes longer than
 the call: so from then on it only holds the socket, and the parser is fed here.

@@ -1,4 +1,7 @@
-"""Looking must not mistake an empty place for a store: where nobody ever left anything is none."""
+"""What `standfast doctor` finds out about a Redis store.
+
+Looking must not mistake an empty place for a store: where nobody ever left anything is none.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing

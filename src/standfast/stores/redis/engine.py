@@ -1,4 +1,7 @@
-"""Which servers, and which way of keeping jobs in them, this release works with."""
+"""The engine of Redis: calls on their way, tried again, and refused across releases.
+
+Which servers, and which way of keeping jobs in them, this release works with.
+"""
 
 import asyncio
 import hashlib

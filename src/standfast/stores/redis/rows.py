@@ -1,4 +1,7 @@
-"""How what a verb says is packed for a script."""
+"""Jobs, memos and records as Redis keeps them.
+
+How what a verb says is packed for a script.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,6 @@
-"""No connection crosses a fork.
+"""Connections to SQLite: how they are opened, kept from crossing a fork, and refused on network file systems.
+
+No connection crosses a fork.
 
 SQLite keeps its account of locks and shared memory per process, and the kernel keeps the locks. A forked child
 inherits the first without the second: it takes for locked, or for its own, what is neither, and loses what it
@@ -225,8 +227,8 @@ def file_system_of(path: Path, mounts: str) -> str:
 # begin another one. Both end in a damaged file. So each process notes which log it found with which file, and none
 # opens a file like this:
 #
-# another file than noted, and the log noted, or its index (`-shm`)  ─► it was replaced
-# the index of a log without the log, or with another one            ─► the log was deleted
+#     another file than noted, and the log noted, or its index (`-shm`)  ─► it was replaced
+#     the index of a log without the log, or with another one            ─► the log was deleted
 #
 # Files are known by their inodes. The notes are in the folder of the bell, which nobody copies back.
 

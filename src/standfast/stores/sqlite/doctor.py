@@ -1,4 +1,7 @@
-"""Where a store's files lie: may they be written, on what file system, and is there room."""
+"""What `standfast doctor` finds out about a SQLite store.
+
+Where a store's files lie: may they be written, on what file system, and is there room.
+"""
 
 import os
 import platform

@@ -1,4 +1,6 @@
-"""Turns to write, for the processes that share a file.
+"""The engine of SQLite: callers stand in line, and one writes for all of them, in its turn among processes.
+
+Turns to write, for the processes that share a file.
 
 SQLite alone is not fair: who waits for its lock looks again after up to 100 ms, and who writes without a pause has
 it again long before. So who writes has the turn meanwhile. Who waits for the turn looks for it all the time, and
@@ -172,8 +174,8 @@ def _unlock(descriptor: int) -> None:
 # stands in line by then, runs it, commits once, and notes each outcome. Those who get the lock after it find their
 # outcome there. So a crowd pays for one fsync, and a single caller for no hop between threads.
 #
-# in line ──► begun by a leader ──► over (by the commit, or an error)
-# └─────► withdrawn (its caller has left)
+#     in line ──► begun by a leader ──► over (by the commit, or an error)
+#         └─────► withdrawn (its caller has left)
 #
 # The order begin → write lock → take the line matters: everything that a verb's caller did before, in any file, was
 # committed before any verb of the group reads (supervision_verbs.py builds on it).

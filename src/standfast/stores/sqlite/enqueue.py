@@ -1,4 +1,7 @@
-"""Who has a key: one row says which job was last accepted with it, and that job's own whether it still has it."""
+"""What clients do to jobs in SQLite: enqueue, change, pause.
+
+Who has a key: one row says which job was last accepted with it, and that job's own whether it still has it.
+"""
 
 import json
 from collections import Counter

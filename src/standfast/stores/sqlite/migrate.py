@@ -1,4 +1,7 @@
-"""Looking must not make: a file that is not there yet is refused, where a worker or an app would create it."""
+"""The tables of SQLite brought to this release, and copies of the file.
+
+Looking must not make: a file that is not there yet is refused, where a worker or an app would create it.
+"""
 
 import os
 import secrets

@@ -1,4 +1,7 @@
-"""What jobs write down for their later attempts, and what others send them."""
+"""Memos and records in SQLite.
+
+What jobs write down for their later attempts, and what others send them.
+"""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""The boundary: what sqlite3 raises becomes our own errors, in one line that names the file and what to do."""
+"""The statements of SQLite: loaded, run, and their rows read; errors of sqlite3 become ours.
+
+The boundary: what sqlite3 raises becomes our own errors, in one line that names the file and what to do.
+"""
 
 import json
 import re

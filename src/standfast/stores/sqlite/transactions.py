@@ -170,9 +170,9 @@ def plain_rows(driver: Any) -> Iterator[None]:
 # no transaction is open we begin one, as Python's own driver would at the first write, but at once with the write
 # lock: so what we read stays true until the commit.
 #
-# run:     [BEGIN IMMEDIATE] ─► SAVEPOINT ─► write lock ─► right schema? ─► the verb ─► RELEASE
-# begin:   [BEGIN IMMEDIATE] ─► SAVEPOINT ─► write lock ─► right schema?
-# commit:  RELEASE, which fails if the user ended the transaction in between ─► COMMIT
+#     run:     [BEGIN IMMEDIATE] ─► SAVEPOINT ─► write lock ─► right schema? ─► the verb ─► RELEASE
+#     begin:   [BEGIN IMMEDIATE] ─► SAVEPOINT ─► write lock ─► right schema?
+#     commit:  RELEASE, which fails if the user ended the transaction in between ─► COMMIT
 
 T = TypeVar("T")
 

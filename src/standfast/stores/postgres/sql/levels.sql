@@ -1,4 +1,4 @@
--- Which levels there are: claims walk those that are noted here, and no others. levels.py argues why those that are not
+-- Which levels there are: claims walk those that are noted here, and no others. rows.py argues why those that are not
 -- used any more may be forgotten while others enqueue and claim.
 --
 -- The column xid says what a row is. Below 2^61 it is the transaction that inserted it. From 2^62 on the row is marked,

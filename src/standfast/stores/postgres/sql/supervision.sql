@@ -1,4 +1,4 @@
--- Workers: their registration, their beats and their end; and what is swept now and then. supervision_verbs.py
+-- Workers: their registration, their beats and their end; and what is swept now and then. supervise.py
 -- argues why these do no harm to each other.
 
 -- name: forget_buried

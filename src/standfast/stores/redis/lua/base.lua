@@ -5,7 +5,7 @@
 -- Jobs
 --   job:<id>          string  the job as it was accepted, which never changes: 15 digits that number its arrival,
 --                             16 digits of micros when, 4 bytes with the length of what follows, a MessagePack
---                             array (job_texts.py), and the payload
+--                             array (rows.py), and the payload
 --   life:<id>         hash    what became of it since, if anything did (lives.lua)
 --   memo:<id>         hash    its memos, if it has any: name to a stamp and the body (remembering.lua)
 --   done:<id>         string  a completion that is all there is to say: instead of a life (done.lua)
@@ -30,11 +30,11 @@
 --   key:<length of the task's name>:<task>:<key>       string  the id of the job that has it. May expire.
 --   followers         hash    claimed job to the one that is blocked(replacing) after it
 -- Records
---   records:<kind>    hash    name to a record (record_texts.py): 15 digits of its version, 4 bytes with the length of what
+--   records:<kind>    hash    name to a record (rows.py): 15 digits of its version, 4 bytes with the length of what
 --                             follows, a MessagePack array, and the body
 --   due:<kind>        zset    names of records that are due some time, by when
 --   fires:<schedule>  zset    fires by when they were planned, each <cause>:, 16 digits of micros when it was decided,
---                             and a MessagePack array (record_texts.py)
+--                             and a MessagePack array (rows.py)
 --   fired             zset    schedules that have fires, by when the latest was planned
 -- Workers
 --   claims            hash    id of a claimed job to its claim (claims.lua)
@@ -45,9 +45,9 @@
 --   buried            zset    workers that were buried, by when; forgotten after a day
 --   peers:<group>     zset    workers that serve the same queues, score 0: by id (peers.lua)
 --   polled:<group>    zset    those of them that said when they last looked for work without being called, by when
---   vitals            hash    worker to how it was at its last beat with such news (JSON, core/vitals.py)
+--   vitals            hash    worker to how it was at its last beat with such news (JSON, stores/values.py)
 --   hires             string  the last number of a registration
---   format            string  which way of keeping jobs this is (versions.py); set when a worker registers
+--   format            string  which way of keeping jobs this is (engine.py); set when a worker registers
 -- and those of the bell (bell.lua).
 --
 -- A server that is full refuses a script if its first write may need room, and does not look again after that. Only

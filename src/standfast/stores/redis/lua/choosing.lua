@@ -81,7 +81,7 @@ local function unknown_version(unknown, member)
 end
 
 -- The first members of a lane that are not of closed tasks, as many as this call may want, each followed by its time:
--- from the front, or from where an earlier script of the same worker has come to (passing.py).
+-- from the front, or from where an earlier script of the same worker has come to (claim.py).
 local function open_of(wish, lane)
     if lane.open then
         return lane.open

@@ -1,6 +1,6 @@
 -- uses: base
 -- Part: completions of jobs that had neither a life nor a key: a row of MessagePack values, then the result. The
--- first five are written by the script, and alike for jobs of one call; the others are job_texts.py's.
+-- first five are written by the script, and alike for jobs of one call; the others are rows.py's.
 
 local DONE_VALUES = 8
 

@@ -1,5 +1,5 @@
 -- uses: base, entrance
--- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for each group of suspects (core/crash.py) and
+-- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for each group of suspects (model/crash.py) and
 -- for jobs that no worker knew. A lane is named <0 or, for suspects, their group>:<priority>, and
 -- <that>:<version>:<task> where no worker knew the task. Its members (members.lua) are by run_at. Ready and scheduled jobs are in one lane: which of them are due
 -- is a question of the time.

@@ -1,5 +1,5 @@
 -- uses: reading
--- Part: records, and what was decided about fires. What of them no script reads is written by record_texts.py.
+-- Part: records, and what was decided about fires. What of them no script reads is written by rows.py.
 
 local VERSION_DIGITS = 15
 local SAID = VERSION_DIGITS + 4 -- the version and a length, before the array

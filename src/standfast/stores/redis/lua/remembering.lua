@@ -1,5 +1,5 @@
 -- uses: base
--- Part: the memos of a job, and the signals among them. Their texts are memo_texts.py's: in front of the body is a stamp
+-- Part: the memos of a job, and the signals among them. Their texts are rows.py's: in front of the body is a stamp
 -- of by which claim it was written, and by which save of that; of two the later one is the greater, also as text.
 --
 -- A job that waits for a signal has the reason signal:<name>. The memos of such signals are named <reason>:<token>;

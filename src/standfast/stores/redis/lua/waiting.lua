@@ -26,7 +26,7 @@ local function wants_signal(reason)
     return reason and string.sub(reason, 1, 7) == 'signal:'
 end
 
--- Whether a scheduled job has given its slot back on purpose, as core/memo.py says.
+-- Whether a scheduled job has given its slot back on purpose, as model/memos.py says.
 local function is_suspended(job)
     return job.reason == 'sleep' or wants_signal(job.reason)
 end
