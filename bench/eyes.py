@@ -113,7 +113,7 @@ async def _somebody(_request: object) -> User:
 
 
 async def _a_fingerprint(dashboard: Dashboard) -> str:
-    desk = dashboard._office.desk(User("ada", Role.ADMIN))  # noqa: SLF001 - nobody else needs one
+    desk = dashboard._admin.desk(User("ada", Role.ADMIN))  # noqa: SLF001 - nobody else needs one
     groups = (await desk.read(group_dead, asked_by_fields(group_dead.asked, []))).groups
     return groups[-1].fingerprint if groups else "none"
 
@@ -122,7 +122,7 @@ async def _figure(dashboard: Dashboard, path: str, rounds: int) -> Figure:
     await answered(dashboard, path)
     times, cpus, size = [], [], 0
     for _ in range(rounds):
-        dashboard._office.shared.forget()  # noqa: SLF001 - each request pays for all of its reads
+        dashboard._admin.shared.forget()  # noqa: SLF001 - each request pays for all of its reads
         began, cpu = time.perf_counter(), time.process_time()
         size = len(await answered(dashboard, path))
         times.append((time.perf_counter() - began) * 1000)

@@ -50,7 +50,7 @@ def test_a_worker_works_for_the_project_wherever_it_is_started(manage):
     assert worked.returncode == 0, worked.stderr
     listed = manage("standfast", "jobs", "list", "--json")
     [job] = json.loads(listed.stdout)
-    assert (job["task"], job["state"], job["result"]) == ("django.default", "completed", "ada")
+    assert (job["task"], job["state"], job["result"]["value"]) == ("django.default", "completed", "ada")
 
 
 def test_mistakes_are_told_in_one_line(manage):
