@@ -60,7 +60,8 @@ def beside_the_store(file):
 
 
 def in_the_store(frame):
-    return any(each.f_code.co_filename.startswith(STORES) for each, _ in traceback.walk_stack(frame))
+    files = (each.f_code.co_filename for each, _ in traceback.walk_stack(frame))
+    return any(file.startswith(STORES) and not file.endswith("waiter.py") for file in files)
 
 
 def any_of_ours(frame):

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 
@@ -32,13 +31,14 @@ class Latch:
     def wait(self, seconds: float | None = None) -> bool:
         """Block this thread until it is set, for so many seconds at most; return whether it is set."""
         if not self.is_set:
-            woken = SimpleQueue[None]()
-            wake = partial(woken.put, None)
+            # A lock of its own: where a signal comes as the time is up, a queue of Python 3.11 would wait for ever.
+            woken = threading.Lock()
+            woken.acquire()
+            wake = woken.release
             self._wakes.add(wake)
             try:
                 if not self.is_set:  # asked again, as it may have been set just before
-                    with suppress(Empty):
-                        woken.get(timeout=None if seconds is None else max(0, min(seconds, threading.TIMEOUT_MAX)))
+                    woken.acquire(timeout=-1 if seconds is None else max(0, min(seconds, threading.TIMEOUT_MAX)))
             finally:
                 self._wakes.discard(wake)
         return self.is_set

@@ -92,8 +92,11 @@ def _within(until: float, act: Callable[[], T], undo: Callable[[T], object]) -> 
     """Return what an act returns, or raise OverdueError; what comes later is undone.
 
     A signal handler may raise in here and leave the locks of `threading` locked: so nothing of that module is used.
+    The wait is for a lock of its own: for an answer a queue of Python 3.11 waits for ever if a signal comes too late.
     """
     answers = SimpleQueue[tuple[T] | BaseException]()
+    answered = _thread.allocate_lock()
+    answered.acquire()
     given_up: list[bool] = []
 
     def run() -> None:
@@ -101,6 +104,7 @@ def _within(until: float, act: Callable[[], T], undo: Callable[[T], object]) -> 
             answers.put((act(),))
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             answers.put(error)
+        answered.release()
         if given_up:
             clear_away()
 
@@ -112,7 +116,8 @@ def _within(until: float, act: Callable[[], T], undo: Callable[[T], object]) -> 
 
     _thread.start_new_thread(run, ())
     try:
-        answer = answers.get(timeout=max(until - time.monotonic(), 0))
+        answered.acquire(timeout=max(until - time.monotonic(), 0))
+        answer = answers.get_nowait()
     except BaseException as error:
         given_up.append(True)
         clear_away()
